@@ -244,6 +244,10 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         if !self.has_needs {
             return NEVER;
         }
+        // A turn that is over ends before the next service is called: the slow path does that.
+        if self.objects.is_turn_over() {
+            return 0;
+        }
         let running = self.objects.running().unwrap_or(u16::MAX);
         let Some(thread) = self.objects.room().threads.get(usize::from(running)) else { return 0 };
         // From the instant up to which it was charged.

@@ -30,7 +30,7 @@ pub(crate) enum Reply {
 }
 
 /// Bytes of an SVC instruction.
-const INSTRUCTION_BYTES: u64 = 4;
+pub(crate) const INSTRUCTION_BYTES: u64 = 4;
 
 pub(crate) type Answer = Result<Reply, Code>;
 

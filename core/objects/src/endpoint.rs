@@ -80,11 +80,25 @@ impl Objects<'_> {
 
     /// What a thread waits for may be there since it was suspended.
     pub(crate) fn look_again<W: World>(&mut self, world: &mut W, thread: u16) {
-        if let Some(one) = self.thread(thread)
-            && one.state == ThreadState::Receiving
+        let Some(one) = self.thread(thread) else { return };
+        match one.state {
+            ThreadState::Receiving => {
+                let end_point = one.end_point;
+                self.answer_receive(world, end_point, thread);
+            }
+            ThreadState::WaitingForEvents => self.offer_position(world, thread),
+            _ => {}
+        }
+    }
+
+    /// What came for a scheduler while its thread was suspended is there when it is resumed (N5).
+    fn offer_position<W: World>(&mut self, world: &mut W, thread: u16) {
+        let scheduler = (0..u16::MAX).zip(self.room.schedulers.iter()).find(|(_, one)| one.thread == thread);
+        if let Some((scheduler, _)) = scheduler
+            && let Some(server) = self.server_of_scheduler(world, scheduler)
+            && self.next_of(server).is_none()
         {
-            let end_point = one.end_point;
-            self.answer_receive(world, end_point, thread);
+            self.takes_over(world, server, scheduler);
         }
     }
 

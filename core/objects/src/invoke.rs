@@ -6,9 +6,10 @@
 //!
 //! A send by `invoke` answers as a callee that returned zeros, so a caller cannot tell which it was.
 
+use crate::calls::INSTRUCTION_BYTES;
 use crate::{ComponentState, Frame, Level, Objects, Registers, World};
 use bulkhead_kernel_abi::capability::right;
-use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_FRAMES};
+use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_FRAMES, NONE};
 
 /// Registers that arrive as zero on either side: x9 to x18.
 const SCRATCH: core::ops::Range<usize> = 9..19;
@@ -69,8 +70,13 @@ impl Objects<'_> {
         if usize::from(depth) >= MAX_FRAMES {
             return Err(Code::TooDeep);
         }
-        if callee.needs_ticks != 0 && world.usable_ticks(runs_on, now) < callee.needs_ticks {
-            return Err(Code::NoTime);
+        if callee.needs_ticks != 0 {
+            if world.usable_ticks(runs_on, now) < callee.needs_ticks {
+                return Err(Code::NoTime);
+            }
+            if self.ends_turn_before_service(world, thread) {
+                return Ok(());
+            }
         }
         if call.entry() >= callee.entries {
             return Err(Code::BadCapability);
@@ -94,6 +100,21 @@ impl Objects<'_> {
         one.registers.clear_scratch(Code::Ok);
         one.registers.x[8] = call.token();
         Ok(())
+    }
+
+    /// A turn that is over is not ended inside a service, and who calls one again and again would be inside whenever somebody looks. So it ends before the
+    /// next call, which is made when the next turn comes.
+    fn ends_turn_before_service<W: World>(&mut self, world: &mut W, thread: u16) -> bool {
+        if !self.is_turn_over() || self.is_in_service(thread) {
+            return false;
+        }
+        let server = self.thread(thread).map_or(NONE, |one| one.server);
+        self.end_turn(world, server);
+        if let Some(one) = self.thread_mut(thread) {
+            one.registers.pc = one.registers.pc.wrapping_sub(INSTRUCTION_BYTES);
+            one.registers.x[SCRATCH].fill(0);
+        }
+        true
     }
 
     /// `return` of the thread that runs: to the level below; from the home component it ends the thread.

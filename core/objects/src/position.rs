@@ -10,7 +10,7 @@
 //! - *N6 tells the parent* that the scheduler's thread is blocked, before it looks whether the parent has events. Without it a parent
 //!   would believe that its child runs, and others that are awake would wait for a time-out.
 //! - *A scheduler that waits and has no event is never `next`*: where N3 or N6 would make it so, its parent is asked instead, at most
-//!   [`MAX_SCHEDULER_DEPTH`] times; if none has work the position is empty.
+//!   [`MAX_SCHEDULER_DEPTH`] times; if none has work the position is empty. Nor is one whose thread is awake on the time of another server.
 //!
 //! Rejected: a queue of awake threads for schedulers too, from which they choose. The kernel would have a policy (in which order is it
 //! looked through?), and a scheduler's own data would be true only until the next call.
@@ -214,7 +214,7 @@ impl Objects<'_> {
     }
 
     /// The server that pays for a scheduler's thread.
-    fn server_of_scheduler<W: World>(&self, world: &W, scheduler: u16) -> Option<u16> {
+    pub(crate) fn server_of_scheduler<W: World>(&self, world: &W, scheduler: u16) -> Option<u16> {
         let one = self.room.schedulers.get(usize::from(scheduler))?;
         world.root(self.thread(one.thread)?.tcap)
     }
@@ -287,6 +287,10 @@ impl Objects<'_> {
         let Some(thread) = self.thread(one.thread).copied() else { return false };
         let waits = thread.state == ThreadState::WaitingForEvents;
         if thread.is_suspended || !waits && !thread.is_awake() || waits && one.events.first().is_none() {
+            return false;
+        }
+        // Awake on the time of another server, which has it in its position: a thread is in one.
+        if thread.server != NONE && thread.server != server {
             return false;
         }
         if waits {
@@ -420,8 +424,17 @@ impl Objects<'_> {
         }
     }
 
+    /// The turn of the thread that runs is used up, and somebody waits for its end.
+    #[must_use]
+    pub fn is_turn_over(&self) -> bool {
+        let server = self.thread(self.running).map_or(NONE, |thread| thread.server);
+        let position = self.room.servers.get(usize::from(server));
+        position
+            .is_some_and(|one| one.turn_ticks == 0 && one.quantum_ticks != 0 && one.ready.first() != one.ready.last())
+    }
+
     /// The thread is inside a component that declares what it needs: its turn is not ended there.
-    fn is_in_service(&self, thread: u16) -> bool {
+    pub(crate) fn is_in_service(&self, thread: u16) -> bool {
         let component = self.thread(thread).and_then(|thread| self.component(thread.component));
         component.is_some_and(|component| component.needs_ticks != 0)
     }

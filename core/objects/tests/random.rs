@@ -129,6 +129,8 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     };
     let register = if call == Call::Invoke { 8 } else { 0 };
     let stayed = outcome == Outcome::Done && b.objects.running() == Some(me) && place(was) == place(&is);
+    // A call that is made again in the next turn was not refused.
+    let stayed = stayed && was.registers.pc == is.registers.pc;
     let code = Code::from_number(is.registers.x[register]).filter(|_| stayed && call != Call::Return);
     if code.is_none_or(|code| code == Code::Ok) {
         *seen.done.entry((call, operation)).or_insert(0) += 1;

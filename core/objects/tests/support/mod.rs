@@ -229,7 +229,7 @@ pub(crate) struct Rows {
     pub(crate) threads: Vec<ThreadRow>,
     servers: Vec<ServerRow>,
     schedulers: Vec<SchedulerRow>,
-    end_points: Vec<EndPointRow>,
+    pub(crate) end_points: Vec<EndPointRow>,
     bindings: Vec<BindingRow>,
     quotas: Vec<QuotaRow>,
     regions: Vec<RegionRow>,
