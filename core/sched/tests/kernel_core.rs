@@ -107,6 +107,11 @@ impl Model {
         if sleeps {
             self.entries[slot].as_mut().expect("just seen").budget.block(until);
         }
+        if let Some((running, level)) = self.running
+            && level < BACKGROUND
+        {
+            self.entries[running].as_mut().expect("it runs").budget.dispatch(until);
+        }
     }
 
     fn set_asking(&mut self, now: u64, slot: usize, asking: bool) {
