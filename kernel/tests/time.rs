@@ -260,7 +260,7 @@ fn a_top_half_is_charged_to_its_drivers_server() {
     assert_eq!(of_thread_1, 393);
 }
 
-/// QV-35: dates that pass in the same entry, of whoever sleeps, are no work of the driver.
+/// QV-35: dates that pass in the same entry, of anybody who sleeps, are no work of the driver.
 #[test]
 fn a_driver_does_not_pay_for_dates_that_pass_with_its_interrupt() {
     let mut test = Test::with_payer(&[sporadic(0, 400, 1000, false), unlimited(1)], &[1, 1, 0], 0);

@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -39,6 +39,36 @@ break_place() {
     msr     CPACR_EL1, x1 ' ;;
         # EL0 maintains caches.
         cache) change $registers '| 1 << 12 | 1 << 19;' '| 1 << 12 | 1 << 19 | 1 << 26;' ;;
+        # A fault of a callee of another life gives a stack to the new one.
+        frame)
+            hosts='bulkhead-objects --test unwinding' attack=''
+            change core/objects/src/invoke.rs 'filter(|component| component.counters.life == life)' 'filter(|_| life != 0)'
+            ;;
+        # The fast path does not give a callee's stack back.
+        stack) attack=hostile::deep && change arch/src/el1/kernel/calls.s '    str     x15, [x12, #{free_stacks}]
+    // The' '    // The' ;;
+        # A component writes its own text.
+        entry_write)
+            hosts='bulkhead-verify-instance' attack=''
+            change core/instance/src/translation.rs 'Self::ComponentText => NORMAL | EL0 | READ_ONLY | PRIVILEGED_NEVER | NOT_GLOBAL,' 'Self::ComponentText => NORMAL | EL0 | PRIVILEGED_NEVER | NOT_GLOBAL,'
+            ;;
+        # Who was interrupted pays for the top half.
+        top_half) hosts='bulkhead-kernel --test time' attack='' && change kernel/src/lib.rs 'self.outside.servers.charge_for(until, server);' 'let _ = (until, server);' ;;
+        # A driver pays for the dates of anybody who sleeps.
+        dates) hosts='bulkhead-kernel --test time' attack='' && change kernel/src/lib.rs 'if passed_ticks != 0 {' 'if passed_ticks == u64::MAX {' ;;
+        # Who has no budget pays for the time in which nobody runs.
+        idle) hosts='bulkhead-kernel --test time' attack='' && change kernel/src/lib.rs 'self.objects.nobody_runs();' '' ;;
+        # Who calls a service again and again keeps its turn.
+        turn) hosts='bulkhead-objects --test attacked' attack='' && change core/objects/src/invoke.rs 'if self.ends_turn_before_service(world, thread) {' 'if false && self.ends_turn_before_service(world, thread) {' ;;
+        # Who runs in the background goes on when somebody has budget again.
+        background)
+            hosts='bulkhead-sched --features kernel --test kernel_search' attack=''
+            change core/sched/src/kernel/choose.rs 'return Next { stint, deadline_ticks: self.quiet_until_ticks };' 'return Next { stint, deadline_ticks: NEVER };'
+            ;;
+        # What a top half has interrupted comes back too early.
+        anchor) hosts='bulkhead-sched --features kernel --test kernel_search' attack='' && change core/sched/src/kernel/events.rs '            entry.budget.dispatch(until);' '' ;;
+        # What was handed on can be used by its giver as well.
+        reserve) hosts='bulkhead-sched --features kernel --test tcap' attack='' && change core/sched/src/tcap.rs 'root.capacity_ticks.saturating_sub(reserved_ticks)' 'root.capacity_ticks' ;;
         *) no_place "$1" ;;
     esac
 }

@@ -26,7 +26,17 @@ pub(crate) fn start(thread: u64, argument: u64) -> Code {
 }
 
 pub(crate) fn stop(thread: u64) -> Code {
-    code(call::<{ Call::Thread.number() }>([ThreadOperation::Stop.number(), thread, 0, 0, 0, 0, 0, 0]))
+    self::thread(ThreadOperation::Stop, thread)
+}
+
+/// An operation of a thread that needs nothing more.
+pub(crate) fn thread(operation: ThreadOperation, thread: u64) -> Code {
+    code(call::<{ Call::Thread.number() }>([operation.number(), thread, 0, 0, 0, 0, 0, 0]))
+}
+
+/// Destroys or resets a component.
+pub(crate) fn component(operation: ComponentOperation, component: u64) {
+    call::<{ Call::Component.number() }>([operation.number(), component, 0, 0, 0, 0, 0, 0]);
 }
 
 /// The state of a thread.

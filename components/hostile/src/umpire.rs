@@ -15,8 +15,8 @@ const ACCOMPLICE: u64 = 4;
 
 /// Times that the others get the core before an attack that has not ended is one that waits.
 const MOST_YIELDS: u32 = 64;
-/// First number of attacks that are begun again until they say that they are over.
-const REPEATED: u64 = 200;
+/// Numbers of attacks that are begun again until they say that they are over.
+const REPEATED: core::ops::Range<u64> = 200..300;
 /// How they say it: syndrome of BRK with this immediate.
 const OVER: u64 = 0xf200_0d0e;
 /// Most beginnings.
@@ -31,7 +31,7 @@ enum End {
 /// Tries all attacks from one number to another.
 pub(crate) fn run(numbers: u64) {
     for number in numbers >> 16..=numbers & 0xffff {
-        if number < REPEATED { once(number) } else { repeated(number) }
+        if REPEATED.contains(&number) { repeated(number) } else { once(number) }
     }
     stop(ACCOMPLICE);
     invoke(VICTIM);

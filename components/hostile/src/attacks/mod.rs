@@ -2,6 +2,7 @@
 //! each fault, continues where it was, and says by BRK that it is over.
 
 mod calls;
+mod deep;
 mod instructions;
 mod memory;
 mod random;
@@ -32,6 +33,7 @@ pub(crate) fn run(number: u64, fresh: &Fresh) {
         200..=207 => memory::sweep(number),
         208 => storms::faults(),
         220..=249 => random::run(number),
+        300..=329 => deep::run(number),
         // A beginning that the umpire did not ask for, and numbers without an attack.
         _ => {}
     }

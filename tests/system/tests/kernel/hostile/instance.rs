@@ -1,9 +1,9 @@
 //! The instance: an umpire, an attacker with an accomplice, and a victim.
 
 use crate::places::{Place, run};
-use bulkhead_instance::{Component, Instance, Policy, Thread, write};
+use bulkhead_instance::{Callers, Component, Instance, Policy, Thread, write};
 use bulkhead_kernel_abi::boot::EndPointRow;
-use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::capability::{entry_word, right};
 use bulkhead_kernel_abi::{Capability, Kind};
 use bulkhead_system_tests::system::guest;
 
@@ -11,6 +11,7 @@ use bulkhead_system_tests::system::guest;
 const UMPIRE: u16 = 0;
 const ATTACKER: u16 = 1;
 const VICTIM: u16 = 2;
+const SERVICE: u16 = 3;
 const HAND: u16 = 1;
 const ACCOMPLICE: u16 = 2;
 const VICTIMS_THREAD: u16 = 3;
@@ -19,6 +20,9 @@ const END: u16 = 0;
 const WAKES: u16 = 1;
 const OWN: u16 = 2;
 const FAULTS: u16 = 3;
+
+/// The attacker's slot of a Call of the service.
+const CALL_SERVICE: usize = 20;
 
 fn capability(kind: Kind, object: u16, rights: u8) -> Capability {
     Capability { kind: kind.number(), rights, object, grant: 1, word: u64::from(matches!(kind, Kind::Send)) }
@@ -58,6 +62,16 @@ fn attackers() -> Vec<Capability> {
 
 /// An instance in which an attacker's program is tried with some attacks.
 pub(super) fn image(program: &str, attacks: std::ops::RangeInclusive<u64>) -> Vec<u8> {
+    image_with(program, attacks, None)
+}
+
+/// One in which the attacker can call a service that is as hostile, has all power over itself, its caller and that one's thread, and as many stacks as a thread
+/// has frames.
+pub(super) fn image_with_service(attacks: std::ops::RangeInclusive<u64>, needs_ticks: u64) -> Vec<u8> {
+    image_with("kernel/hostile.elf", attacks, Some(needs_ticks))
+}
+
+fn image_with(program: &str, attacks: std::ops::RangeInclusive<u64>, service: Option<u64>) -> Vec<u8> {
     let (kernel, hostile, attacker) = (guest("kernel/kernel.elf"), guest("kernel/hostile.elf"), guest(program));
     let thread = |argument: u64| Thread { argument, stack_bytes: 8192, server: 0 };
     let all = |kind: Kind, object: u16| capability(kind, object, kind.rights());
@@ -77,17 +91,41 @@ pub(super) fn image(program: &str, attacks: std::ops::RangeInclusive<u64>) -> Ve
         ..Component::default()
     };
     let end_point = |thread: u16| EndPointRow { thread, ..EndPointRow::default() };
+    let call = |rights: u8| Capability { word: entry_word(0, 1), ..capability(Kind::Call, SERVICE, rights) };
+    let mut slots = attackers();
+    if service.is_some() {
+        slots[CALL_SERVICE] = call(right::USE);
+    }
+    let services = service.map(|needs_ticks| Component {
+        callers: Callers { stacks: 8, stack_bytes: 4096 },
+        policy: Policy { needs_ticks, is_abortable: true, supervisor: FAULTS, supervisor_bits: 2, ..Policy::default() },
+        ..component(
+            "service",
+            &hostile,
+            vec![],
+            vec![
+                Capability::NULL,
+                call(right::USE),
+                all(Kind::Component, SERVICE),
+                all(Kind::Component, ATTACKER),
+                all(Kind::Thread, HAND),
+            ],
+        )
+    });
     let instance = Instance {
         kernel: &kernel,
-        components: vec![
+        components: [
             component("umpire", &hostile, vec![thread(1 << 32 | attacks.start() << 16 | attacks.end())], umpires),
             // The umpire is told of its faults, so the kernel prints nothing of them.
             Component {
                 policy: Policy { supervisor: FAULTS, supervisor_bits: 1, ..Policy::default() },
-                ..component("attacker", &attacker, vec![thread(0), thread(3 << 32)], attackers())
+                ..component("attacker", &attacker, vec![thread(0), thread(3 << 32)], slots)
             },
             component("victim", &hostile, vec![thread(2 << 32)], victims),
-        ],
+        ]
+        .into_iter()
+        .chain(services)
+        .collect(),
         end_points: [VICTIMS_THREAD, ACCOMPLICE, HAND, UMPIRE].map(end_point).to_vec(),
         bindings: Vec::new(),
         servers: Vec::new(),

@@ -1,6 +1,7 @@
 //! Attacks on the kernel from EL0 by number (`components/hostile`, `components/sweep`), each with what is expected of it (`tests/hostile-kernel`), beside a
 //! victim on the same instance. The umpire, in a component of its own, says what came of each.
 
+mod deep;
 mod instance;
 mod passages;
 mod random;
