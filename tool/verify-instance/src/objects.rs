@@ -4,6 +4,7 @@ use crate::finding::{Findings, Kind};
 use crate::walk::Map;
 use crate::{PAGE, View};
 use bulkhead_kernel_abi::boot::{ComponentRow, ThreadRow};
+use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead};
 use bulkhead_kernel_abi::{
     Capability, KERNEL_ABI_VERSION, Kind as Object, MAX_COMPONENTS, MAX_STACKS, MAX_THREADS, NONE,
@@ -164,6 +165,13 @@ fn end_points(view: &View<'_>, findings: &mut Findings) {
         findings.require(is_its && owners.insert(row.thread), Kind::Row, || {
             format!("end point {number} is of thread {}, which is not there or has another one", row.thread)
         });
+        let own = tables.threads.get(usize::from(row.thread)).map(|thread| thread.tcap);
+        findings.require(row.tcap == NONE || Some(row.tcap) == own, Kind::Row, || {
+            format!(
+                "end point {number} wakes its thread on the time of temporal capability {}, which is not its own",
+                row.tcap
+            )
+        });
     }
 }
 
@@ -180,9 +188,11 @@ fn bindings(view: &View<'_>, findings: &mut Findings) {
             format!("binding {number} has interrupt {} and a period of {} ticks", row.intid, row.period_ticks)
         });
         let is_bound = usize::from(row.end_point) < view.tables.end_points.len() && row.bits != 0;
-        let is_paid = usize::from(row.server) < view.tables.servers.len();
-        findings.require(is_paid && (row.default_client, row.clients) == (NONE, 0), Kind::Row, || {
-            format!("binding {number} is of server {}, which is not there, or has clients", row.server)
+        let clients = view.tables.servers.get(usize::from(row.server)).map(|server| server.clients);
+        let is_client = row.default_client < 64 && row.clients & 1 << row.default_client != 0;
+        let has_default = if row.clients == 0 { row.default_client == NONE } else { is_client };
+        findings.require(clients == Some(row.clients) && has_default, Kind::Row, || {
+            format!("binding {number} is of server {}, which is not there, or has other clients", row.server)
         });
         findings.require(is_bound, Kind::Row, || {
             format!("binding {number} sends {:#x} to end point {}, which is nothing to nobody", row.bits, row.end_point)
@@ -241,7 +251,7 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                 format!("{place} has the word {:#x}, which means nothing or sends nothing", capability.word)
             });
             findings.require(capability.grant == 1, Kind::Capability, || format!("{place} was not granted at boot"));
-            if kind == Object::Interrupt {
+            if kind == Object::Interrupt && capability.has(right::USE) {
                 let other = *drivers.entry(capability.object).or_insert(number);
                 findings.require(other == number, Kind::Interrupt, || {
                     format!("components {other} and {number} both have the interrupt of binding {}", capability.object)

@@ -136,7 +136,9 @@ const CORRUPTIONS: &[Corruption] = &[
     ("interrupt twice", Kind::Interrupt, |mutant| binding(mutant, 0, |row| (row.intid, row.period_ticks) = (30, 1000))),
     ("the kernel's own timer", Kind::Interrupt, |mutant| binding(mutant, 0, |row| row.intid = 27)),
     ("period of a device", Kind::Interrupt, |mutant| binding(mutant, 0, |row| row.period_ticks = 5)),
-    ("binding of another server", Kind::Row, |mutant| binding(mutant, 1, |row| row.server = 2)),
+    ("binding of another server", Kind::Row, |mutant| binding(mutant, 1, |row| row.server = 4)),
+    ("binding for somebody else", Kind::Row, |mutant| binding(mutant, 1, |row| row.clients = 0b10)),
+    ("binding of nobody's client", Kind::Row, |mutant| binding(mutant, 1, |row| row.default_client = 1)),
     ("entry for callers outside text", Kind::Entry, |mutant| {
         let (place, mut row) = mutant.row::<EntryRow>(mutant.tables().entries.offset, 1);
         row.address = STACK;
@@ -165,7 +167,18 @@ const CORRUPTIONS: &[Corruption] = &[
     ("word of a capability that has none", Kind::Capability, |mutant| slot(mutant, |slot| slot.word = 1)),
     ("servers out of order", Kind::Server, |mutant| server(mutant, |row| row.level = 0)),
     ("budget beyond its period", Kind::Server, |mutant| server(mutant, |row| row.budget_ticks = 101)),
-    ("unknown rule", Kind::Server, |mutant| server(mutant, |row| row.rule = 4)),
+    ("unknown rule", Kind::Server, |mutant| server(mutant, |row| row.rule = 5)),
+    ("works for nobody", Kind::Server, |mutant| for_others(mutant, |row| row.clients = 0)),
+    ("works for a server before it", Kind::Server, |mutant| for_others(mutant, |row| row.clients = 0b1010)),
+    ("works for itself", Kind::Server, |mutant| for_others(mutant, |row| row.clients = 0b1100)),
+    ("works for who is not there", Kind::Server, |mutant| for_others(mutant, |row| row.clients = 0b1_1000)),
+    ("works without a limit", Kind::Server, |mutant| for_others(mutant, |row| row.budget_ticks = 25)),
+    ("grant of nothing", Kind::Server, |mutant| for_others(mutant, |row| row.smallest_chunk_ticks = 9)),
+    ("the published rule", Kind::Server, |mutant| for_others(mutant, |row| row.flags = 8)),
+    ("works behind its client", Kind::Server, |mutant| {
+        for_others(mutant, |row| (row.level, row.background) = (3, 255))
+    }),
+    ("clients of one that has none", Kind::Server, |mutant| server(mutant, |row| row.clients = 0b1000)),
     ("time of another server", Kind::Server, |mutant| server(mutant, |row| row.tcap = 0)),
     ("background before a budget", Kind::Server, |mutant| server(mutant, |row| row.background = 1)),
     ("held by a scheduler", Kind::Server, |mutant| server(mutant, |row| row.holder = 0)),
@@ -174,8 +187,13 @@ const CORRUPTIONS: &[Corruption] = &[
         row.left_ticks = 5;
         mutant.put(place, &row);
     }),
-    ("thread that nobody pays for", Kind::Row, |mutant| threads(mutant, |row| (row.server, row.tcap) = (2, 2))),
+    ("thread that nobody pays for", Kind::Row, |mutant| threads(mutant, |row| (row.server, row.tcap) = (4, 4))),
     ("thread on another one's time", Kind::Row, |mutant| threads(mutant, |row| row.tcap = 1)),
+    ("woken on another one's time", Kind::Row, |mutant| {
+        let (place, mut row) = mutant.row::<EndPointRow>(mutant.tables().end_points.offset, 0);
+        row.tcap = 1;
+        mutant.put(place, &row);
+    }),
     ("binding to no end point", Kind::Row, |mutant| binding(mutant, 1, |row| row.end_point = 1)),
 ];
 
@@ -221,6 +239,12 @@ fn call(mutant: &mut Mutant, change: impl FnOnce(&mut Capability)) {
 
 fn server(mutant: &mut Mutant, change: impl FnOnce(&mut ServerRow)) {
     let (place, mut row) = mutant.row(mutant.tables().servers.offset, 1);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn for_others(mutant: &mut Mutant, change: impl FnOnce(&mut ServerRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().servers.offset, 2);
     change(&mut row);
     mutant.put(place, &row);
 }

@@ -80,11 +80,31 @@ pub(crate) fn sample() -> Vec<u8> {
         servers: vec![
             ServerRow { background: 255, ..blank },
             ServerRow { rule: 2, budget_ticks: 50, period_ticks: 100, level: 1, background: 65, ..blank },
+            // 4 % for the next one, which has the level behind its own.
+            ServerRow {
+                rule: 4,
+                budget_ticks: 1,
+                period_ticks: 25,
+                smallest_chunk_ticks: 8,
+                clients: 0b1000,
+                level: 2,
+                background: 255,
+                ..blank
+            },
+            ServerRow { rule: 3, budget_ticks: 50, period_ticks: 200, level: 3, background: 255, ..blank },
         ],
         end_points: vec![EndPointRow::default()],
         bindings: vec![
             BindingRow { intid: 40, bits: 1, default_client: NONE, ..BindingRow::default() },
-            BindingRow { intid: 30, bits: 2, default_client: NONE, period_ticks: 1000, ..BindingRow::default() },
+            BindingRow {
+                intid: 30,
+                bits: 2,
+                server: 2,
+                clients: 0b1000,
+                default_client: 3,
+                period_ticks: 1000,
+                ..BindingRow::default()
+            },
         ],
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
