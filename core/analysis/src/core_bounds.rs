@@ -245,6 +245,20 @@ fn clients_in_time(model: &CoreModel, number: usize, grant_ticks: u64, clients: 
     })
 }
 
+/// Longest time until a grant in hand is done for each client of a server that works for others, at that client's priority: in the order of its clients,
+/// `None` where it may be more than the client's period.
+#[must_use]
+pub fn client_responses(model: &CoreModel, number: usize, steps: &Steps) -> Vec<Option<u64>> {
+    let Some(pibs) = model.servers.get(number).and_then(|server| server.rule.pibs()) else { return Vec::new() };
+    let response = |client: &Client| {
+        let contention = contention::of_server_at(model, number, client.priority).ok()?;
+        let (response, is_found) =
+            steps.bound(|steps| contention.response(pibs.grant_ticks(), client.period_ticks, steps));
+        response.filter(|_| is_found)
+    };
+    pibs.clients.iter().map(response).collect()
+}
+
 fn without_bound(model: &CoreModel, server: &Server, obstacle: Obstacle) -> ServerBounds {
     let verdict = match obstacle {
         _ if server.gate == Gate::Never => Verdict::Off,

@@ -85,6 +85,19 @@ impl Pibs {
     }
 }
 
+/// How a budget comes back in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    /// They are dated when they execute.
+    pub dispatch_anchor: bool,
+    /// Starvation gathers no credit.
+    pub lag_clamp: bool,
+    /// Most of them.
+    pub chunks: u32,
+    /// Smallest one that is offered.
+    pub minimum_ticks: u64,
+}
+
 /// A client of a PIBS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
@@ -104,6 +117,33 @@ impl Rule {
             | Self::Deferrable { budget_ticks, period_ticks }
             | Self::Polling { budget_ticks, period_ticks } => Some((*budget_ticks, *period_ticks)),
             Self::Pibs(pibs) => Some((pibs.grant_ticks(), pibs.floor_ticks())),
+        }
+    }
+
+    /// A rule with a budget of its own, by its word; `None` for the words of others. `pieces` says how its budget comes back, where that is in pieces.
+    #[must_use]
+    pub const fn budgeted(word: Word, budget_ticks: u64, period_ticks: u64, pieces: Pieces) -> Option<Self> {
+        let Pieces { dispatch_anchor, lag_clamp, chunks, minimum_ticks } = pieces;
+        match word {
+            Word::Unlimited | Word::Pibs => None,
+            Word::Sporadic => {
+                Some(Self::Sporadic { budget_ticks, period_ticks, dispatch_anchor, lag_clamp, chunks, minimum_ticks })
+            }
+            Word::Deferrable => Some(Self::Deferrable { budget_ticks, period_ticks }),
+            Word::Polling => Some(Self::Polling { budget_ticks, period_ticks }),
+        }
+    }
+
+    /// A share of the core for clients that are not known yet.
+    #[must_use]
+    pub const fn share(numerator: u64, denominator: u64) -> Self {
+        Self::Pibs(Pibs { numerator, denominator, clients: Vec::new(), published: false })
+    }
+
+    /// Gives the rule its clients. Changes nothing in a rule without clients.
+    pub fn set_clients(&mut self, list: Vec<Client>) {
+        if let Self::Pibs(Pibs { clients, .. }) = self {
+            *clients = list;
         }
     }
 
