@@ -295,6 +295,8 @@ codes! {
     BadBand BH1232 Error "band with impossible periods";
     NoComponent BH1233 Error "instance without a component";
     InstanceLate BH1234 Error "server of an instance that does not get its budget in time";
+    GrantTooSmall BH1235 Error "grant of a server for others that is not worth a switch";
+    UnlimitedAbove BH1236 Error "server without a limit before one with a budget";
 }
 
 impl Code {

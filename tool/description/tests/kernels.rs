@@ -5,7 +5,7 @@
 
 mod support;
 
-use bulkhead_description::kernel::{Laid, load_native};
+use bulkhead_description::kernel::{EXCHANGE, Laid, PASSAGE, load_native};
 use bulkhead_description::{Report, Severity, load_unchecked};
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_kernel_abi::capability::{entry_word, right};
@@ -132,6 +132,55 @@ fn servers_are_in_the_order_of_their_periods() {
     assert_eq!(tables.tcaps.iter().map(|row| row.server).collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
 
+/// QV-32, QV-35, QV-36: a server for others comes in front of its best client and has a level in front of each; its interrupts are those of its clients, whose
+/// requests are charged to the one with the longest period if nobody says more.
+#[test]
+fn servers_for_others_come_in_front_of_their_clients() {
+    let (laid, report) = check(Path::new("tests/kernels/good/io.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let (_, tables) = tables(&laid.bytes);
+    let names: Vec<(&str, u16)> = laid.servers.iter().map(|one| (one.name.as_str(), one.number)).collect();
+    assert_eq!(names, [("disk", 0), ("control", 1), ("vm", 2), ("rest", 3)]);
+    let rows: Vec<_> = tables.servers.iter().map(|row| (row.rule, row.level, row.background, row.clients)).collect();
+    assert_eq!(rows, [(4, 0, 255, 0b110), (1, 1, 255, 0), (1, 3, 67, 0), (0, 4, 255, 0)]);
+    let share = tables.servers[0];
+    assert_eq!((share.budget_ticks, share.period_ticks, share.smallest_chunk_ticks), (1, 25, 1250));
+    // A guarantee for trusted threads.
+    assert_eq!(tables.servers.iter().map(|row| row.flags).collect::<Vec<_>>(), [0, 2, 2, 0]);
+    let binding = tables.bindings[0];
+    assert_eq!((binding.server, binding.clients, binding.default_client), (0, 0b110, 2));
+    assert_eq!(tables.end_points[0].tcap, u16::MAX, "what is sent is taken on the time of the thread that takes it");
+    let expects = tables.slots(&tables.components[0])[1];
+    assert_eq!((expects.kind(), expects.rights, expects.object), (Some(Kind::Interrupt), right::EXPECT, 0));
+}
+
+/// QV-38: what is printed of each server and client: by when it has had its budget, or a grant is done. All begin at once: 400 us for others in front of 2 ms, and the
+/// passages of the kernel.
+#[test]
+fn bounds_are_printed() {
+    let path = Path::new("tests/kernels/good/io.kernel.toml");
+    let (laid, report) = check(path);
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let text = laid.summary(path);
+    let snapshot = path.with_extension("txt");
+    if std::env::var_os("BULKHEAD_UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&snapshot, &text).expect("a snapshot can be written");
+    }
+    assert_eq!(std::fs::read_to_string(&snapshot).unwrap_or_default(), text);
+    // R = 2 ms + 88 us + 400 us + 4 % of (R - 400 us).
+    assert_eq!((PASSAGE + PASSAGE + EXCHANGE) * 16, 88_000);
+    assert_eq!(laid.servers[1].bound_ns, Some(2_575_008));
+}
+
+/// QV-21: priorities decide where the file has them.
+#[test]
+fn priorities_decide_where_there_are_some() {
+    let (laid, report) = check(Path::new("tests/kernels/good/priorities.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let names: Vec<&str> = laid.servers.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["slow", "quick", "rest"]);
+}
+
 /// The bytes of a partition are those of the bare board.
 #[test]
 fn a_partition_loads_what_the_board_does() {
@@ -139,10 +188,10 @@ fn a_partition_loads_what_the_board_does() {
     let laid = laid.expect("a good instance");
     let loaded = load_unchecked(Path::new("tests/good/kernel.toml"), &support::options())
         .unwrap_or_else(|report| panic!("{}", report.to_text(false)));
-    let GuestImage::Kernel { bytes, load, components } = &loaded.system.partitions[0].image else {
+    let GuestImage::Kernel { bytes, load, components, servers } = &loaded.system.partitions[0].image else {
         panic!("an instance of the kernel")
     };
-    assert_eq!((bytes, components), (&laid.bytes, &laid.components));
+    assert_eq!((bytes, components, servers), (&laid.bytes, &laid.components, &laid.servers));
     assert_eq!(load.0, LOAD);
 }
 

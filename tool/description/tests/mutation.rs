@@ -155,7 +155,7 @@ fn damaged_descriptions_never_panic() {
 fn damaged_instances_never_panic_and_what_is_accepted_is_sound() {
     let options = support::options();
     let (mut accepted, mut refused) = (0, 0);
-    for (number, name) in ["everything", "servers"].into_iter().enumerate() {
+    for (number, name) in ["everything", "servers", "io"].into_iter().enumerate() {
         let path = PathBuf::from(format!("tests/kernels/good/{name}.kernel.toml"));
         let good = std::fs::read_to_string(&path).expect("a fixture can be read");
         for seed in 0..600 {

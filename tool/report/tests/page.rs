@@ -147,7 +147,7 @@ fn components_are_listed() {
     };
     let load = bulkhead_abi::GuestAddress(0x4008_0000);
     system.partitions[3].image =
-        model::GuestImage::Kernel { bytes: vec![0x5a; 4096], load, components: vec![component] };
+        model::GuestImage::Kernel { bytes: vec![0x5a; 4096], load, components: vec![component], servers: Vec::new() };
     let page = page_of(&system, &timing(&system), None, &[]);
     let (_, after) = page.split_once(">Components<").expect("a heading");
     let table = after.split("</table>").next().expect("it ends");

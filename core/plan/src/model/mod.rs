@@ -16,7 +16,7 @@ pub use board::{
 };
 use bulkhead_abi::{GuestAddress, PhysicalAddress};
 pub use bulkhead_arm::core_type::CoreType;
-pub use bulkhead_words::{OnInterrupt, Reading, RouteRule};
+pub use bulkhead_words::{OnInterrupt, Reading, RouteRule, Rule};
 pub use pci::{DeviceEvents, ModelBar, PciBacking, PciFunction, PciHost, PciModel, PciReset, Reach, Smmu, SmmuStage};
 pub use secure::{
     Below, Heartbeat, Hybrid, KERNEL_TICK_NS, LatencyTask, Payload, PayloadHandler, PayloadKind, PayloadTask, Secure,
@@ -80,6 +80,8 @@ pub enum GuestImage {
         load: GuestAddress,
         /// What is in it, for reports.
         components: Vec<Component>,
+        /// Its servers, the most important one first.
+        servers: Vec<InstanceServer>,
     },
 }
 
@@ -100,6 +102,33 @@ pub struct Component {
     pub on_fault: String,
     /// What the functions that its program calls lead to, in the words of the description.
     pub bindings: Vec<(String, String)>,
+}
+
+/// A server of such an instance, or a band of them, with what was computed of its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceServer {
+    /// Its name.
+    pub name: String,
+    /// Its number for the kernel; of a band the first one.
+    pub number: u16,
+    /// Servers that can be made in it, if it is a band.
+    pub band: Option<u16>,
+    /// How its time is spent and comes back.
+    pub rule: Rule,
+    /// Budget and period; of one that works for others its grant, and the shortest period of its clients.
+    pub time_ns: Option<(u64, u64)>,
+    /// Its share of the core, numerator and denominator, if it works for others.
+    pub share: Option<(u64, u64)>,
+    /// Level with budget, 0 is the most important; of one that works for others the best of its levels.
+    pub level: u8,
+    /// It runs on without budget.
+    pub has_background: bool,
+    /// The scheduler that says which of its threads runs.
+    pub holder: Option<String>,
+    /// Longest time until it has had its budget, all others having theirs as well.
+    pub bound_ns: Option<u64>,
+    /// For whom it works, and the longest time until a grant in hand is done for each.
+    pub clients: Vec<(String, Option<u64>)>,
 }
 
 impl GuestImage {

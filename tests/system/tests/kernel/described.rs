@@ -98,8 +98,9 @@ fn described_servers_keep_their_budgets() {
              threads = [{{ name = \"main\", server = \"{server}\", argument = {argument} }}]\n"
         )
     };
-    let servers =
-        "{ name = \"rest\" }, { name = \"control\", budget = \"2 ms\", period = \"10 ms\", on_empty = \"stop\" }";
+    // A server for others has the level in front of its client, and takes nothing as long as nobody asks.
+    let servers = "{ name = \"rest\" }, { name = \"control\", budget = \"2 ms\", period = \"10 ms\", on_empty = \"stop\" }, \
+                   { name = \"disk\", kind = \"io\", share = \"4 %\", clients = [\"control\"] }";
     let text = format!(
         "version = 1\nserver = [{servers}]\n{}{}",
         component("control", 110, "control"),

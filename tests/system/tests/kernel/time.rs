@@ -2,6 +2,7 @@
 //! all of it is equal to the instruction.
 
 use crate::places::{PERIODIC, Place, Probes, run};
+use bulkhead_description::kernel::EXCHANGE;
 use bulkhead_instance::{Component, Instance, Thread, write};
 use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow, ServerRow};
 use bulkhead_kernel_abi::capability::right;
@@ -159,4 +160,6 @@ fn a_budget_that_comes_back_or_ends_takes_what_it_took() {
     assert!(back[0] >= 9 && end[0] >= 9, "{said:?}");
     // Ten of them are that dates are not charged to the driver of an interrupt that comes with them.
     assert!(back[1] <= 1_010 && back[2] <= 1_020 && end[1] <= 1_260, "{said:?}");
+    // What bounds of servers count for an exchange.
+    assert!(back[2].max(end[1]) <= EXCHANGE, "{said:?}");
 }

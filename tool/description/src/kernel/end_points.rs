@@ -2,6 +2,7 @@
 
 use super::file::{Component, Interrupt};
 use super::resolve::Resolver;
+use super::servers::Servers;
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
@@ -87,6 +88,8 @@ impl Resolver<'_> {
                 let row = EndPointRow {
                     thread: u16::try_from(first_thread + thread).unwrap_or(NONE),
                     component: u16::try_from(number).unwrap_or(NONE),
+                    // It wakes its thread on that one's own time.
+                    tcap: NONE,
                     ..EndPointRow::default()
                 };
                 let signals = end_point.signals.value.iter().map(|signal| signal.value.clone()).collect();
@@ -154,13 +157,34 @@ impl Resolver<'_> {
             let own = file.component.get(component).map_or(&[][..], |one| &one.interrupts);
             let known: Vec<&str> = own.iter().map(|one| one.name.as_str()).collect();
             let message = format!("the component has no interrupt `{name}`");
-            self.unknown_part(Code::ForeignInterrupt, message, (target.span, "\"interrupt:", "\""), name, &known);
+            let before = format!("\"{}", target.strip_suffix(name).unwrap_or_default());
+            self.unknown_part(Code::ForeignInterrupt, message, (target.span, &before, "\""), name, &known);
         }
         found.map(|(number, _)| number)
     }
 
+    /// What `expect:COMPONENT.NAME` leads to: a client's requests end in such an interrupt.
+    pub(super) fn expected(&mut self, target: &Located<String>, rest: &str) -> Option<u16> {
+        let Some((component, name)) = rest.split_once('.') else {
+            let message = format!("`{}` names no interrupt", target.value);
+            let diagnostic = Diagnostic::new(Code::BadBinding, message).at(target.span, "");
+            self.push(diagnostic.help("write \"expect:COMPONENT.NAME\""));
+            return None;
+        };
+        let driver = self.component_of(target, component)?;
+        self.handled(driver, target, name)
+    }
+
+    /// The server that pays for an interrupt: that of the thread that takes its signal.
+    fn payer_of(&self, component: &Component, end_points: &EndPoints, end_point: u16, servers: &Servers) -> u16 {
+        let taker = end_points.0.get(usize::from(end_point)).map(|one| one.thread.as_str());
+        let thread = component.threads.iter().find(|thread| Some(thread.name.as_str()) == taker);
+        let name = thread.and_then(|thread| thread.server.as_ref());
+        name.and_then(|name| servers.number(name)).unwrap_or(0)
+    }
+
     /// Resolves the interrupts of every component.
-    pub(super) fn interrupts(&mut self, end_points: &EndPoints) -> Vec<BindingRow> {
+    pub(super) fn interrupts(&mut self, end_points: &EndPoints, servers: &Servers) -> Vec<BindingRow> {
         let file = self.file;
         let mut rows = Vec::new();
         let mut owners: Vec<(u32, Span)> = Vec::new();
@@ -179,12 +203,16 @@ impl Resolver<'_> {
                     self.push(diagnostic.at(*first, "it is this one's"));
                 }
                 owners.push((intid, interrupt.name.span));
+                let server = self.payer_of(component, end_points, end_point, servers);
+                let (clients, default_client) = servers.clients(server);
                 rows.push(BindingRow {
                     bits,
                     period_ticks,
+                    clients,
                     intid,
                     end_point,
-                    default_client: NONE,
+                    server,
+                    default_client,
                     ..BindingRow::default()
                 });
             }

@@ -2,9 +2,10 @@
 
 use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, as_table, table, words};
 use crate::description::Trust;
+use crate::sharing::Share;
 use crate::source::Span;
 use bulkhead_kernel_abi::{MAX_SCHEDULERS, MAX_STACKS};
-use bulkhead_words::{OnEmpty, Rule};
+use bulkhead_words::{Anchor, OnEmpty, Rule};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
 
@@ -63,8 +64,8 @@ words! {
 }
 
 table! {
-    /// A server: time that its threads run on. Without a budget it has no limit. Those with shorter periods are more important; those without a limit come
-    /// last.
+    /// A server: time that its threads run on. Without a budget it has no limit. Those with shorter periods are more important, unless they have priorities;
+    /// those without a limit come last.
     pub struct KernelServer {
         /// Name, unique among servers.
         #[schemars(regex(pattern = crate::schema::NAME))]
@@ -78,14 +79,20 @@ table! {
         budget: Option<Located<Duration>>,
         /// The period.
         period: Option<Located<Duration>>,
+        /// Its place in the order: the smallest number is the most important. If one has it, all have it that have a budget, and all bands.
+        priority: Option<Located<u64>>,
+        /// Which instant dates a piece of the budget: `eligible` is a guarantee for its threads, `dispatch` a cap for the others' sake. Default `eligible`, if all
+        /// its threads are of trusted components, none of them takes an interrupt, and they take turns; otherwise `dispatch`.
+        #[schemars(with = "Option<WordSchema<Anchor>>")]
+        anchor: Option<Located<Anchor>>,
         /// Of an `io` server: its share of the core, such as `"4 %"`.
-        share: Option<Located<String>>,
-        /// Of an `io` server: on whose behalf it works.
+        share: Option<Located<Share>>,
+        /// Of an `io` server: on whose behalf it works, up to 8 servers with different periods. Its work has their levels.
         #[schemars(default)]
         clients: Vec<Located<String>>,
         /// Scheduler that says which of its threads runs; default they take turns.
         holder: Option<Located<String>>,
-        /// What its threads do without budget: `stop`, or `background` (default), which is what nobody else wants.
+        /// What its threads do without budget: `stop` (default of `io`), or `background` (default of others), which is what nobody else wants.
         #[schemars(with = "Option<WordSchema<OnEmpty>>")]
         on_empty: Option<Located<OnEmpty>>,
         /// How long a turn is; default 1 ms.

@@ -4,7 +4,7 @@ use super::end_points::EndPoints;
 use super::file::{Component, OnFault};
 use super::limits::DEFAULT_STACK_BYTES;
 use super::programs::Program;
-use super::resolve::{Resolver, Table};
+use super::resolve::{Made, Resolver, Table};
 use super::servers::Servers;
 use crate::code::Code;
 use crate::description::Trust;
@@ -22,7 +22,7 @@ impl Resolver<'_> {
         programs: &[Option<Program>],
         (servers, end_points, interrupts): (&Servers, &EndPoints, &[BindingRow]),
         tables: Vec<Table>,
-    ) -> Option<(Vec<u8>, Vec<model::Component>)> {
+    ) -> Option<Made> {
         let kernel = self.kernel()?;
         let (file, counter_hz) = (self.file, self.around.counter_hz);
         let mut components = Vec::new();
@@ -33,12 +33,16 @@ impl Resolver<'_> {
         let instance = Instance {
             kernel: &kernel,
             components,
-            servers: servers.rows(counter_hz),
+            servers: servers.rows(),
             end_points: end_points.rows(),
             bindings: interrupts.to_vec(),
         };
         match write(&instance) {
-            Ok(bytes) => Some((bytes, file.component.iter().map(|one| facts(one)).collect())),
+            Ok(bytes) => Some(Made {
+                bytes,
+                components: file.component.iter().map(|one| facts(one)).collect(),
+                servers: servers.facts.clone(),
+            }),
             Err(error) => {
                 let diagnostic =
                     Diagnostic::new(Code::NotPlannable, format!("the instance cannot be laid out: {error}"));

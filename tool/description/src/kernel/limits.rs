@@ -1,13 +1,11 @@
 //! Names, counts and sizes; and what the kernel cannot run yet.
 
-use super::file::{Component, KernelServer, ServerKind};
+use super::file::{Component, KernelServer};
 use super::resolve::Resolver;
 use crate::code::Code;
-use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
 use crate::resolve::unique_names;
 use crate::source::Span;
-use crate::suggest;
 use crate::unit::format_size;
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_kernel_abi::image::SLOTS;
@@ -264,36 +262,12 @@ impl Resolver<'_> {
 
     /// What of servers the kernel cannot run yet.
     pub(super) fn servers_later(&mut self, server: &KernelServer) {
-        let is_io = server.kind.as_ref().is_some_and(|kind| kind.value == ServerKind::Io);
         let mut later: Vec<(Span, &str)> = Vec::new();
-        if is_io {
-            later.extend(server.kind.iter().map(|kind| (kind.span, "a server of drivers")));
-        }
-        later.extend(server.share.iter().filter(|_| !is_io).map(|one| (one.span, "a server with a share")));
         later.extend(server.holder.iter().map(|one| (one.span, "a server that a scheduler holds")));
-        let with_clients = server.rule.iter().filter(|rule| rule.value.serves_clients() && !is_io);
-        later.extend(with_clients.map(|one| (one.span, "a server of clients")));
-        later.extend(
-            server
-                .on_empty
-                .iter()
-                .filter(|word| word.value == OnEmpty::Notify)
-                .map(|one| (one.span, "a notice of an empty budget")),
-        );
+        let notice = server.on_empty.iter().filter(|word| word.value == OnEmpty::Notify);
+        later.extend(notice.map(|one| (one.span, "a notice of an empty budget")));
         for (span, what) in later {
             self.later(span, what);
         }
-    }
-
-    pub(super) fn client(&mut self, client: &Located<String>, known: &[&str]) {
-        if known.contains(&client.as_str()) {
-            return;
-        }
-        let diagnostic = Diagnostic::new(Code::UnknownServer, format!("there is no server `{}`", client.value))
-            .at(client.span, "would never be a client");
-        self.push(match suggest::closest(client, known.iter().copied()) {
-            Some(meant) => diagnostic.suggest(client.span, format!("\"{meant}\""), format!("did you mean `{meant}`?")),
-            None => diagnostic.help(format!("there are {}", suggest::list(known))),
-        });
     }
 }

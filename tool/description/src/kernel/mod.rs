@@ -12,12 +12,15 @@ mod limits;
 mod programs;
 mod resolve;
 mod servers;
+pub mod text;
 
 pub use file::{
     Band, Bindings, Callers, Component, EndPoint, Interrupt, KERNEL_FILE_VERSION, KernelFile, KernelServer, OnFault,
     Scheduler, ServerKind, Thread,
 };
 pub(crate) use resolve::{Around, instance};
+pub(crate) use servers::most_ns;
+pub use servers::{EXCHANGE, PASSAGE};
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Report};
@@ -26,6 +29,7 @@ use crate::source::{FileId, Span};
 use crate::unit::format_size;
 use crate::{Options, board, decode, reason};
 use bulkhead_plan::model;
+use resolve::Made;
 use std::path::Path;
 use toml::de::DeTable;
 
@@ -55,6 +59,8 @@ pub struct Laid {
     pub bytes: Vec<u8>,
     /// What is in it.
     pub components: Vec<model::Component>,
+    /// Its servers, the most important one first.
+    pub servers: Vec<model::InstanceServer>,
     /// Warnings; without errors.
     pub warnings: Report,
 }
@@ -67,7 +73,8 @@ impl Laid {
         let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
         let (path, size) = (path.display(), format_size(self.bytes.len() as u64));
         let parts = [count(self.components.len(), "component"), count(threads, "thread")];
-        format!("{path}: accepted: {} with {}, {size}\n", parts[0], parts[1])
+        let servers = text::servers(&self.servers);
+        format!("{path}: accepted: {} with {}, {size}\n{servers}", parts[0], parts[1])
     }
 }
 
@@ -100,7 +107,9 @@ pub fn load_native_text(path: &Path, text: &str, options: &Options) -> Result<La
     let laid = read(file, text, &mut report).and_then(|written| instance(&written, &around, &mut files, &mut report));
     report.sort();
     match laid {
-        Some((bytes, components)) if !report.has_errors() => Ok(Laid { bytes, components, warnings: report }),
+        Some(Made { bytes, components, servers }) if !report.has_errors() => {
+            Ok(Laid { bytes, components, servers, warnings: report })
+        }
         _ => Err(report),
     }
 }

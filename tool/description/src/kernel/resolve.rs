@@ -64,13 +64,24 @@ pub(super) struct Table {
     pub(super) imports: Vec<Import>,
 }
 
+/// An instance that was made.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// A flat arm64 Image.
+    pub(crate) bytes: Vec<u8>,
+    /// What is in it.
+    pub(crate) components: Vec<model::Component>,
+    /// Its servers.
+    pub(crate) servers: Vec<model::InstanceServer>,
+}
+
 /// Resolves an instance and lays it out; `None` after at least one mistake.
 pub(crate) fn instance(
     file: &KernelFile,
     around: &Around,
     files: &mut GuestFiles,
     report: &mut Report,
-) -> Option<(Vec<u8>, Vec<model::Component>)> {
+) -> Option<Made> {
     let before = report.count(Severity::Error);
     let mut resolver = Resolver { file, around, files, report };
     resolver.names();
@@ -81,7 +92,7 @@ pub(crate) fn instance(
     resolver.sizes();
     let programs = resolver.programs();
     let end_points = resolver.end_points();
-    let interrupts = resolver.interrupts(&end_points);
+    let interrupts = resolver.interrupts(&end_points, &servers);
     let (tables, edges) = resolver.tables(&programs, &end_points);
     resolver.calls(&edges);
     if resolver.report.count(Severity::Error) > before {
@@ -233,10 +244,15 @@ impl<'r> Resolver<'r> {
             let binding = self.handled(number, target, rest)?;
             return Some((of(Kind::Interrupt, binding, 0), None));
         }
+        if let Some(rest) = target.strip_prefix("expect:") {
+            let binding = self.expected(target, rest)?;
+            let expects = Capability { rights: right::EXPECT, ..of(Kind::Interrupt, binding, 0) };
+            return Some((expects, None));
+        }
         let Some((component, function)) = target.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\" or \"interrupt:NAME\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\" or \"expect:COMPONENT.NAME\"",
             ));
             return None;
         };

@@ -8,12 +8,11 @@ use crate::decode::{Duration, Located};
 use crate::description::{Device, Partition};
 use crate::diagnostic::Diagnostic;
 use crate::kernel::{self, Around, ENDING};
-use crate::sharing::OnEmpty;
 use crate::unit::{format_duration, parse_duration};
 use bulkhead_abi::GuestAddress;
 use bulkhead_guest_abi::guest::GUEST_RAM;
 use bulkhead_kernel_abi::image::LOAD;
-use bulkhead_plan::model::GuestImage;
+use bulkhead_plan::model::{GuestImage, InstanceServer};
 
 impl Resolver<'_> {
     /// Reads the description of the instance, checks it and lays it out.
@@ -35,13 +34,14 @@ impl Resolver<'_> {
         let shown = self.files.path(name).map_or_else(|| name.value.clone(), |path| path.display().to_string());
         let file = self.report.sources.add(shown, text.as_str());
         let written = kernel::read(file, &text, self.report)?;
-        self.kernel_shares(partition, &written);
         let around = self.around(partition);
-        let (bytes, components) = kernel::instance(&written, &around, &mut self.files, self.report)?;
+        let made = kernel::instance(&written, &around, &mut self.files, self.report)?;
+        self.kernel_shares(partition, &written, &made.servers);
+        let bytes = made.bytes;
         is_placed?;
         let needed = LOAD - GUEST_RAM.0 + bytes.len() as u64 + tree_at_the_end(partition);
         self.fits(partition, memory, needed)?;
-        Some(GuestImage::Kernel { bytes, load: GuestAddress(LOAD), components })
+        Some(GuestImage::Kernel { bytes, load: GuestAddress(LOAD), components: made.components, servers: made.servers })
     }
 
     /// An instance has one core, and its RAM begins where that of the board does: its bytes have addresses in them.
@@ -72,7 +72,7 @@ impl Resolver<'_> {
     }
 
     /// On a shared core the kernel's clock would go on while others run. So it must come first, and take no more than its partition has.
-    fn kernel_shares(&mut self, partition: &Partition, written: &kernel::KernelFile) {
+    fn kernel_shares(&mut self, partition: &Partition, written: &kernel::KernelFile, servers: &[InstanceServer]) {
         let description = self.description;
         let Some(core) = partition.cores.first() else { return };
         let Some(schedule) = self.schedule_of(core.value) else { return };
@@ -89,26 +89,23 @@ impl Resolver<'_> {
         let Some(server) = partition.servers.iter().find(|server| server.budget.is_some()) else { return };
         let (Some(budget), Some(period)) = (&server.budget, &server.period) else { return };
         let read = |text: &Located<Duration>| parse_duration(&text.value.0).unwrap_or(0);
-        let mut taken_ns = 0_u64;
-        for own in &written.server {
-            let (Some(own_budget), Some(own_period)) = (&own.budget, &own.period) else {
-                return self.kernel_is_late(partition, own.span, "has no limit, and the partition has one");
-            };
-            if own.on_empty.as_ref().is_none_or(|word| word.value == OnEmpty::Background) {
-                return self.kernel_is_late(
-                    partition,
-                    own.span,
-                    "runs without budget as well: `on_empty = \"stop\"` keeps it from that",
-                );
+        let (budget_ns, period_ns) = (read(budget), read(period));
+        match kernel::most_ns(servers, period_ns) {
+            Ok(taken_ns) if taken_ns > budget_ns => {
+                let taken = format_duration(taken_ns);
+                let label = format!("ends, and the servers of the instance can take {taken} in that time");
+                self.kernel_is_late(partition, budget.span, &label);
             }
-            // In any time as long as the partition's period: a budget at its beginning, and one in each period that begins.
-            let times = read(period).div_ceil(read(own_period).max(1)).saturating_add(1);
-            taken_ns = taken_ns.saturating_add(times.saturating_mul(read(own_budget)));
-        }
-        if taken_ns > read(budget) {
-            let label =
-                format!("ends, and the servers of the instance can take {} in that time", format_duration(taken_ns));
-            self.kernel_is_late(partition, budget.span, &label);
+            Ok(_) => {}
+            Err(own) => {
+                let label = match own.time_ns {
+                    Some(_) => "runs without budget as well: `on_empty = \"stop\"` keeps it from that",
+                    None => "has no limit, and the partition has one",
+                };
+                let place = written.server.iter().find(|server| server.name.value == own.name);
+                let span = place.map_or(partition.image.file.span, |server| server.span);
+                self.kernel_is_late(partition, span, label);
+            }
         }
     }
 

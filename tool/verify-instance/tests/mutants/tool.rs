@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 /// A system of which the first partition has these bytes as its guest.
 fn system(bytes: Vec<u8>) -> System {
     let mut system = samples::demo();
-    let components = Vec::new();
-    system.partitions[0].image = GuestImage::Kernel { bytes, load: GuestAddress(LOAD), components };
+    let (components, servers) = (Vec::new(), Vec::new());
+    system.partitions[0].image = GuestImage::Kernel { bytes, load: GuestAddress(LOAD), components, servers };
     system
 }
 

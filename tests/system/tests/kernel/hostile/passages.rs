@@ -4,11 +4,12 @@ use super::instance::image;
 use super::suite;
 use crate::refused::head;
 use bulkhead_abi::PhysicalAddress;
+use bulkhead_description::kernel::PASSAGE;
 use bulkhead_kernel_abi::image::LOAD;
 use bulkhead_run::{CountingOptions, MachineOptions, Passages};
 use bulkhead_system_tests::Running;
 
-/// What was recorded, with the kernel of today, which counts each call; the row's promise is 2,500 (`kernel.md`, number 13).
+/// What was recorded, with the kernel of today, which counts each call; the row's promise is 2,500 (`kernel.md`, number 13). Bounds of servers count more.
 const LONGEST: u64 = 1_748;
 
 /// Runs an instance on the board and counts passages: from an entry, or the last look for interrupts, to a return, a wait, or the next look.
@@ -37,6 +38,6 @@ fn no_attack_makes_the_kernel_look_away_for_longer() {
     for (what, program, numbers) in runs {
         let found = passages(&image(program, numbers));
         println!("{what}: longest passage of {}: {}, from {}", found.count, found.longest, found.longest_start);
-        assert!(found.longest <= LONGEST, "{what}: {found:?}");
+        assert!(found.longest <= LONGEST && LONGEST <= PASSAGE, "{what}: {found:?}");
     }
 }

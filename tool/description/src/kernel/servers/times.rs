@@ -1,0 +1,130 @@
+//! What is certain of the servers of an instance: the analysis of one whole core (`real-time.md` 4; QV-38), with what the kernel itself takes.
+
+use super::{BACKGROUND, Line};
+use crate::code::Code;
+use crate::diagnostic::Diagnostic;
+use crate::kernel::resolve::Resolver;
+use crate::unit::format_duration;
+use bulkhead_analysis::core_bounds::{CoreBounds, Verdict, client_responses};
+use bulkhead_analysis::core_model::{CoreModel, Server};
+use bulkhead_analysis::steps::Steps;
+use bulkhead_plan::model::InstanceServer;
+use bulkhead_plan::ticks;
+
+/// Longest passage of the kernel without a look for interrupts, in instructions. A test measures it under attack.
+pub const PASSAGE: u64 = 2_000;
+/// From the last instruction of one thread to the first one of another when a budget is used up or comes back. A test measures it.
+pub const EXCHANGE: u64 = 1_500;
+/// Time of an instruction: that of the exact runs on QEMU, as for the bounds of shared cores.
+const INSTRUCTION_NS: u64 = 16;
+
+/// The core as the analysis sees it.
+fn model(lines: &[Line], hz: u64) -> CoreModel {
+    let server = |(owner, line): (usize, &Line)| Server {
+        background: line.has_background.then_some(line.level.saturating_add(BACKGROUND)),
+        ..Server::new(owner, line.level, line.rule.clone())
+    };
+    CoreModel {
+        servers: lines.iter().enumerate().map(server).collect(),
+        blocking_ticks: ticks::round_up(PASSAGE * INSTRUCTION_NS, hz),
+        // The end of a budget is noticed behind a passage, and the successor is loaded on it.
+        lateness_ticks: ticks::round_up((PASSAGE + EXCHANGE) * INSTRUCTION_NS, hz),
+        ..CoreModel::default()
+    }
+}
+
+impl Resolver<'_> {
+    /// Computes the bounds, reports who has none, and returns what reports say.
+    pub(super) fn times(&mut self, lines: &[Line]) -> Vec<InstanceServer> {
+        let hz = self.around.counter_hz;
+        let (model, steps) = (model(lines, hz), Steps::default());
+        let bounds = CoreBounds::of(&model, &steps);
+        let mut facts = Vec::new();
+        for (place, line) in lines.iter().enumerate() {
+            let verdict = bounds.servers.get(place).map(|bounds| bounds.verdict);
+            if let Some(verdict) = verdict {
+                self.judge(lines, line, verdict);
+            }
+            let bound_ticks = bounds.servers.get(place).and_then(|bounds| bounds.response_ticks());
+            let of_clients = client_responses(&model, place, &steps);
+            let to_ns = |ticks: u64| ticks::to_ns(ticks, hz);
+            facts.push(InstanceServer {
+                name: line.name.clone(),
+                number: line.number,
+                band: None,
+                rule: line.word,
+                time_ns: line.rule.budget().map(|(budget, period)| (to_ns(budget), to_ns(period))),
+                share: line.rule.pibs().map(|pibs| (pibs.numerator, pibs.denominator)),
+                level: line.level,
+                has_background: line.has_background,
+                holder: None,
+                bound_ns: bound_ticks.map(to_ns),
+                clients: line.clients.iter().cloned().zip(of_clients.into_iter().map(|one| one.map(to_ns))).collect(),
+            });
+        }
+        facts
+    }
+
+    /// Reports a server whose budget is not certain.
+    fn judge(&mut self, lines: &[Line], line: &Line, verdict: Verdict) {
+        let hz = self.around.counter_hz;
+        let (_, period_ticks) = line.rule.budget().unwrap_or_default();
+        let time = |ticks: u64| format_duration(ticks::to_ns(ticks, hz));
+        let message = match line.rule.pibs() {
+            Some(_) => format!("server `{}` does not finish a grant in each period of its clients", line.name),
+            None => format!("server `{}` does not get its budget in each period", line.name),
+        };
+        let diagnostic = match verdict {
+            Verdict::Late { response_ticks } => {
+                let takes = response_ticks.map_or_else(
+                    || String::from("and has it at no time that was found"),
+                    |ticks| {
+                        format!(
+                            "and has it after {}, which is {} too late",
+                            time(ticks),
+                            time(ticks.saturating_sub(period_ticks))
+                        )
+                    },
+                );
+                let diagnostic = Diagnostic::new(Code::InstanceLate, message)
+                    .at(line.span, format!("is due within {} {takes}", time(period_ticks)))
+                    .note("those in front of it can take so much, and the kernel itself takes a passage and an exchange for each of them");
+                diagnostic.help("make a budget smaller, or a period longer")
+            }
+            Verdict::NotFound => Diagnostic::new(Code::InstanceLate, message)
+                .at(line.span, "no bound was found in as many steps as are allowed")
+                .help("leave more of the core free: such a search is long where the core is full"),
+            Verdict::NoBound { culprit, .. } => {
+                let other = lines.get(culprit).map_or("", |line| line.name.as_str());
+                let message = format!("server `{other}` has no limit and comes before server `{}`", line.name);
+                let diagnostic =
+                    Diagnostic::new(Code::UnlimitedAbove, message).at(line.span, "may never have its budget");
+                let place = lines.get(culprit).map_or(line.span, |line| line.span);
+                diagnostic
+                    .at(place, "may keep the core for ever")
+                    .help("give it a budget, or a larger priority number than those that have one")
+            }
+            Verdict::Fits { .. }
+            | Verdict::Unlimited
+            | Verdict::Starved { .. }
+            | Verdict::Shadowed { .. }
+            | Verdict::Off => return,
+        };
+        self.push(diagnostic);
+    }
+}
+
+/// Most time that all of them can take in any time as long as this, which begins anywhere; the first one without a limit or with a background otherwise.
+pub(crate) fn most_ns(servers: &[InstanceServer], window_ns: u64) -> Result<u64, &InstanceServer> {
+    let mut sum_ns = 0_u64;
+    for server in servers {
+        let Some((budget_ns, period_ns)) = server.time_ns.filter(|_| !server.has_background) else {
+            return Err(server);
+        };
+        // A budget at its beginning, and one in each period that begins; a grant can be late by a whole period, besides.
+        let more = if server.share.is_some() { 2 } else { 1 };
+        let times = window_ns.div_ceil(period_ns.max(1)).saturating_add(more);
+        sum_ns = sum_ns.saturating_add(times.saturating_mul(budget_ns));
+    }
+    Ok(sum_ns)
+}
