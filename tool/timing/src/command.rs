@@ -15,6 +15,7 @@ use bulkhead_description::pairs;
 use bulkhead_description::source::Sources;
 use bulkhead_description::unit::format_duration;
 use bulkhead_description::{Loaded, Options, Report, Severity, load, load_unchecked};
+use bulkhead_plan::model::{GuestImage, InstanceServer};
 use serde_json::{Value, json as value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,6 +31,8 @@ JSON of shared cores, in `timing` (accepted systems; times in ns, null where the
   most_below_ns, blackout_ns, supply_ppm; vcpus[]: slot, partition, vcpu, conforming_wait_ns, drained_wait_ns, blackout_ns, supply_ppm,
   tasks[] (name, response_ns, deadline_ns); interrupts[]: partition, vcpu, source, route, limit, handler_ns, conforming_ns,
   drained_ns, deadline_ns; doorbells[]: channel, within_limit_ns, held_back_ns, polls_ns.
+Of instances of the real-time kernel, in `instances[]` (partition, servers[]), and in `servers[]` where an instance is checked by itself: name, number,
+  servers (of a band, otherwise null), rule, level, budget_ns, period_ns, response_ns, background, holder, clients[] (name, response_ns).
 With --suggest, `suggestions[]`: core, found, changes[] (server, old_ns, new_ns, file, line, old, new).";
 
 fn help() -> String {
@@ -84,7 +87,13 @@ fn instance(arguments: &CheckArguments, path: &Path, options: &Options) -> ExitC
         Err(report) => report,
     };
     match arguments.check.format {
-        Format::Json => print(&format!("{:#}\n", report.to_json())),
+        Format::Json => {
+            let mut whole = report.to_json();
+            if let Ok(laid) = &result {
+                whole["servers"] = kernel::text::json(&laid.servers);
+            }
+            print(&format!("{whole:#}\n"));
+        }
         Format::Text => {
             print_report(report);
             result.iter().for_each(|laid| print(&laid.summary(path)));
@@ -92,6 +101,14 @@ fn instance(arguments: &CheckArguments, path: &Path, options: &Options) -> ExitC
     }
     let is_denied = arguments.check.deny_warnings && report.count(Severity::Warning) > 0;
     if is_denied { ExitCode::from(EXIT_REFUSED) } else { exit_code(report) }
+}
+
+/// Instances of the real-time kernel with their servers, by the names of their partitions.
+fn instances(loaded: &Loaded) -> impl Iterator<Item = (&str, &[InstanceServer])> {
+    loaded.system.partitions.iter().filter_map(|partition| match &partition.image {
+        GuestImage::Kernel { servers, .. } => Some((partition.name.as_str(), servers.as_slice())),
+        _ => None,
+    })
 }
 
 /// Prints everything and returns the exit code.
@@ -112,6 +129,12 @@ fn finish(
                 if !loaded.system.virtio.is_empty() {
                     whole["virtio"] = pairs::json(&loaded.system);
                 }
+                let instances = instances(loaded)
+                    .map(|(name, servers)| value!({ "partition": name, "servers": kernel::text::json(servers) }));
+                let instances: Vec<Value> = instances.collect();
+                if !instances.is_empty() {
+                    whole["instances"] = Value::from(instances);
+                }
                 whole["timing"] = json::json(&loaded.system, &loaded.spans, check.bounds(&loaded.system));
             }
             if arguments.suggest {
@@ -123,6 +146,10 @@ fn finish(
             print_report(report);
             if let Ok(loaded) = result {
                 print(&summary(loaded));
+                for (name, servers) in instances(loaded) {
+                    let text = kernel::text::servers(servers);
+                    print(&if text.is_empty() { text } else { format!("{name}: {text}") });
+                }
                 print(&text::text(&loaded.system, &loaded.spans, check.bounds(&loaded.system)));
             }
             suggestions.iter().for_each(|suggestion| print(&suggestion.to_text()));

@@ -2,8 +2,6 @@
 
 use super::Family;
 
-const SERVERS: &str = "servers belong to vCPUs and are made by the host (QV-22 to QV-34); those of a kernel are rules in `core/sched` so far: \
-                       [kernel.md](specification/kernel.md) 3";
 const MIGRATION: &str = "nothing moves between partitions; the formulas of QV-61 and QV-68 are in `core/analysis`; \
                          [kernel.md](specification/kernel.md) 13";
 const RECOVERY: &str = "what recovers is a partition as a whole (QV-74); drivers and services inside one: \
@@ -14,8 +12,8 @@ pub(super) const FAMILY: Family = Family {
     title: "Quest-V",
     prefix: "QV",
     shown: &[
-        "QV-7", "QV-8", "QV-9", "QV-22", "QV-23", "QV-24", "QV-27", "QV-29", "QV-38", "QV-39", "QV-40", "QV-50",
-        "QV-51", "QV-52", "QV-53", "QV-55", "QV-70", "QV-E10",
+        "QV-7", "QV-8", "QV-9", "QV-21", "QV-22", "QV-23", "QV-24", "QV-27", "QV-29", "QV-38", "QV-39", "QV-40",
+        "QV-50", "QV-51", "QV-52", "QV-53", "QV-55", "QV-70", "QV-E10",
     ],
     in_part: &[
         ("QV-1", "partitions of a shared core share its scheduler's queues, which the monitor keeps"),
@@ -59,10 +57,6 @@ pub(super) const FAMILY: Family = Family {
             "QV-28",
             "a pre-emption splits a chunk, and with the anchor `dispatch` gives it a new date; at most 16 chunks",
         ),
-        (
-            "QV-21",
-            "both levels run on a core, with turns of a server's own time; rows of servers are written in tests, and no description puts them in order yet",
-        ),
         ("QV-30", "parameters change in tests of `core/sched` alone; no running system changes a budget"),
         (
             "QV-31",
@@ -80,7 +74,11 @@ pub(super) const FAMILY: Family = Family {
         ("QV-34", "as QV-32"),
         (
             "QV-35",
-            "for guests as a whole: interrupts wake servers behind gates and those of payers, a client is known by its doorbell and anything else is the default's. In a kernel top halves are charged to the server of their driver, and what it cannot serve is masked; io servers for clients were seen on the host alone: [kernel.md](specification/kernel.md) 6",
+            "for guests as a whole: interrupts wake servers behind gates and those of payers, a client is known by its doorbell and anything else is the default's. In a kernel top halves are charged to the server of their driver, and what it cannot serve is masked; io servers for clients are described and checked: [kernel.md](specification/kernel.md) 6",
+        ),
+        (
+            "QV-36",
+            "an io server is that of the driver threads that a description puts on it; no classes are matched, as the host decides",
         ),
         (
             "QV-37",
@@ -99,7 +97,6 @@ pub(super) const FAMILY: Family = Family {
     not_built: &[
         (&["QV-4"], "one monitor for all cores ([0005](design-records/0005-one-image-per-core-type.md))"),
         (&["QV-14"], "Linux is loaded by the monitor, and guests load nobody"),
-        (&["QV-36"], SERVERS),
         (&["QV-42"], "no EDF ([real-time.md](specification/real-time.md) 2.4)"),
         (&["QV-54"], "channels are in the description; nothing maps one at run time"),
         (
