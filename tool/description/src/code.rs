@@ -297,6 +297,11 @@ codes! {
     InstanceLate BH1234 Error "server of an instance that does not get its budget in time";
     GrantTooSmall BH1235 Error "grant of a server for others that is not worth a switch";
     UnlimitedAbove BH1236 Error "server without a limit before one with a budget";
+    BandAbove BH1237 Error "band that makes a server behind it late";
+    EquationOrder BH1238 Error "published test without the order that it is about";
+    HeldElsewhere BH1239 Error "thread of a scheduler that does not hold its server";
+    SchedulerThread BH1240 Error "scheduler without a thread that can take its events";
+    TooManyVetoes BH1241 Error "too many servers that can be passed over";
 }
 
 impl Code {

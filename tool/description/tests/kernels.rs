@@ -36,7 +36,7 @@ fn check(path: &Path) -> (Option<Laid>, Report) {
     }
 }
 
-/// CH-4, CH-8, CH-10: what an instance may not be is refused with its place and its reason.
+/// CH-4, CH-8, CH-10, QV-37, QV-38: what an instance may not be is refused with its place and its reason.
 #[test]
 fn each_bad_instance_gives_its_codes_and_text() {
     let update = std::env::var_os("BULKHEAD_UPDATE_SNAPSHOTS").is_some();

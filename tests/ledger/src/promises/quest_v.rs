@@ -82,7 +82,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-37",
-            "computed for each core as information, where QV-38 decides; the test of servers that are made at run time is in `core/sched`, and no kernel makes them yet",
+            "computed for each core as information, where QV-38 decides; `check` counts a band of an instance as one server, the test of servers that are made at run time is in `core/sched`, and no description makes them yet",
         ),
         (
             "QV-41",

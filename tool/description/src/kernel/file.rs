@@ -52,6 +52,16 @@ words! {
 }
 
 words! {
+    /// What decides whether a server is made in a band.
+    pub enum Admission {
+        /// What the band has left.
+        Band = "band",
+        /// The published test of all servers, too.
+        EquationOne = "equation-1",
+    }
+}
+
+words! {
     /// What a fault of a caller inside a component comes to.
     pub enum OnFault {
         /// The caller is told, and the component stays.
@@ -113,6 +123,10 @@ table! {
         budget: Located<Duration>,
         /// Most servers.
         servers: Located<u64>,
+        /// Its place in the order, where servers have one.
+        priority: Option<Located<u64>>,
+        /// What decides whether a server is made: the band's own rule alone (`band`, default), or the published test of all servers of the instance as well (`equation-1`).
+        admission: Option<Located<Admission>>,
     }
 }
 
@@ -124,6 +138,8 @@ table! {
         name: Located<String>,
         /// Component whose thread takes its events.
         component: Located<String>,
+        /// Which of its threads that is; needed where it has several.
+        thread: Option<Located<String>>,
         /// Scheduler above it.
         parent: Option<Located<String>>,
     }
@@ -175,7 +191,7 @@ table! {
         name: Located<String>,
         /// Server that pays for it.
         server: Option<Located<String>>,
-        /// Scheduler whose it is, in the place of a server.
+        /// Scheduler whose it is; default the one that holds its server.
         scheduler: Option<Located<String>>,
         /// Number that its program is started with; default 0.
         argument: Option<Located<u64>>,

@@ -3,6 +3,7 @@
 use super::file::{Component, KernelServer};
 use super::resolve::Resolver;
 use crate::code::Code;
+use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
 use crate::resolve::unique_names;
 use crate::source::Span;
@@ -10,8 +11,7 @@ use crate::unit::format_size;
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_kernel_abi::image::SLOTS;
 use bulkhead_kernel_abi::{
-    MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULER_DEPTH, MAX_SCHEDULERS, MAX_SERVERS,
-    MAX_STACKS, MAX_THREADS,
+    MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS, MAX_STACKS, MAX_THREADS,
 };
 use bulkhead_words::OnEmpty;
 
@@ -148,29 +148,31 @@ impl Resolver<'_> {
                     self.push(Diagnostic::new(Code::NoPayer, message).at(thread.span, "would never run").help(help));
                     continue;
                 }
-                (Some(server), Some(scheduler)) => {
-                    let message = format!("thread `{}` has a server and a scheduler", thread.name.value);
-                    let diagnostic = Diagnostic::new(Code::KeyDoesNotApply, message).at(server.span, "remove it");
-                    self.push(diagnostic.at(scheduler.span, "which runs on servers of its own"));
-                    continue;
-                }
-                (Some(server), None) => (server, "server", &servers),
+                // Whether the one holds the other is looked at where schedulers are.
+                (Some(server), _) => (server, "server", &servers),
                 (None, Some(scheduler)) => (scheduler, "scheduler", &schedulers),
             };
-            let (name, what, known) = payer;
-            if !known.contains(&name.as_str()) {
-                let message = format!("there is no {what} `{}`", name.value);
-                self.unknown(Code::UnknownPayer, message, name.span, name, known);
+            if let Some(scheduler) = thread.scheduler.as_ref().filter(|_| thread.server.is_some()) {
+                self.known_payer(scheduler, "scheduler", &schedulers);
             }
+            let (name, what, known) = payer;
+            self.known_payer(name, what, known);
+        }
+    }
+
+    fn known_payer(&mut self, name: &Located<String>, what: &str, known: &[&str]) {
+        if !known.contains(&name.as_str()) {
+            let message = format!("there is no {what} `{}`", name.value);
+            self.unknown(Code::UnknownPayer, message, name.span, name, known);
         }
     }
 
     /// Refuses what the kernel cannot run yet, after it was checked as far as it can be.
     pub(super) fn not_yet(&mut self) {
         let file = self.file;
-        self.schedulers();
-        self.bands();
         let mut later: Vec<(Span, &str)> = Vec::new();
+        later.extend(file.band.iter().map(|one| (one.span, "a band")));
+        later.extend(file.scheduler.iter().map(|one| (one.span, "a scheduler")));
         later.extend(file.pool.iter().map(|pool| (pool.span, "a pool")));
         for component in &file.component {
             later.extend(component.quota.iter().map(|quota| (quota.span, "a quota")));
@@ -198,65 +200,6 @@ impl Resolver<'_> {
                 let message = format!("{} has no port `{}`", self.around.owner(), port.value);
                 self.unknown(Code::UnknownPort, message, port.span, port, known);
             }
-        }
-    }
-
-    fn schedulers(&mut self) {
-        let file = self.file;
-        let names: Vec<&str> = file.scheduler.iter().map(|one| one.name.as_str()).collect();
-        for scheduler in &file.scheduler {
-            let component = &scheduler.component;
-            if self.find(component).is_none() {
-                let known: Vec<&str> = self.component_names().collect();
-                let message = format!("there is no component `{}`", component.value);
-                self.unknown(Code::UnknownComponent, message, component.span, component, &known);
-            }
-            let mut above = scheduler;
-            for depth in 1.. {
-                let Some(parent) = &above.parent else { break };
-                let Some(next) = file.scheduler.iter().find(|one| one.name.value == parent.value) else {
-                    if depth == 1 {
-                        let message = format!("there is no scheduler `{}`", parent.value);
-                        self.unknown(Code::UnknownPayer, message, parent.span, parent, &names);
-                    }
-                    break;
-                };
-                if next.name == scheduler.name || depth >= MAX_SCHEDULER_DEPTH {
-                    let message = match next.name == scheduler.name {
-                        true => format!("scheduler `{}` is above itself", scheduler.name.value),
-                        false => {
-                            format!("scheduler `{}` is deeper than {MAX_SCHEDULER_DEPTH} levels", scheduler.name.value)
-                        }
-                    };
-                    let diagnostic = Diagnostic::new(Code::SchedulerTree, message).at(scheduler.name.span, "");
-                    self.push(diagnostic.at(parent.span, "by this one"));
-                    break;
-                }
-                above = next;
-            }
-            self.later(scheduler.span, "a scheduler");
-        }
-    }
-
-    fn bands(&mut self) {
-        let file = self.file;
-        for band in &file.band {
-            let periods: Vec<Option<u64>> = band.periods.value.iter().map(|period| self.duration(period)).collect();
-            if let [Some(shortest), Some(longest)] = periods.as_slice()
-                && shortest > longest
-            {
-                let message = format!("the periods of band `{}` are reversed", band.name.value);
-                let text: Vec<&str> = band.periods.value.iter().map(|period| period.value.0.as_str()).collect();
-                let replacement = format!("[\"{}\", \"{}\"]", text.get(1).unwrap_or(&""), text.first().unwrap_or(&""));
-                let diagnostic =
-                    Diagnostic::new(Code::BadBand, message).at(band.periods.span, "the shortest one first");
-                self.push(diagnostic.suggest(band.periods.span, replacement, "the other way round"));
-            } else if periods.len() != 2 {
-                let message = format!("band `{}` has {} periods", band.name.value, periods.len());
-                let label = "expected two: the shortest and the longest";
-                self.push(Diagnostic::new(Code::BadBand, message).at(band.periods.span, label));
-            }
-            self.later(band.span, "a band");
         }
     }
 

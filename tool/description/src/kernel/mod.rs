@@ -11,12 +11,13 @@ mod layout;
 mod limits;
 mod programs;
 mod resolve;
+mod schedulers;
 mod servers;
 pub mod text;
 
 pub use file::{
-    Band, Bindings, Callers, Component, EndPoint, Interrupt, KERNEL_FILE_VERSION, KernelFile, KernelServer, OnFault,
-    Scheduler, ServerKind, Thread,
+    Admission, Band, Bindings, Callers, Component, EndPoint, Interrupt, KERNEL_FILE_VERSION, KernelFile, KernelServer,
+    OnFault, Scheduler, ServerKind, Thread,
 };
 pub(crate) use resolve::{Around, instance};
 pub(crate) use servers::most_ns;

@@ -89,6 +89,7 @@ pub(crate) fn instance(
     resolver.not_yet();
     let servers = resolver.servers();
     resolver.payers();
+    resolver.schedulers();
     resolver.sizes();
     let programs = resolver.programs();
     let end_points = resolver.end_points();

@@ -85,7 +85,7 @@ impl Resolver<'_> {
             });
             return None;
         }
-        let line = lines.iter().find(|line| line.name == client.value);
+        let line = lines.iter().find(|line| line.name == client.value && line.slots.is_none());
         let has_budget = line.filter(|line| line.rule.budget().is_some());
         // One that could not be read was reported.
         let is_read = line.is_some() || self.is_io(client);

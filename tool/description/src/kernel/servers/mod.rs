@@ -3,6 +3,7 @@
 //! Shorter periods come first, equal ones by their place in the file, servers without a limit last; or smaller priorities, where the file has them. A server that
 //! works for others is one level in front of the client that it works for, so that its work is done before the client goes on.
 
+mod bands;
 mod clients;
 mod read;
 mod times;
@@ -40,6 +41,10 @@ pub(super) struct Line {
     quantum_ticks: u64,
     smallest_ticks: u64,
     priority: Option<u64>,
+    /// Servers that can be made in it, if it is a band.
+    slots: Option<u16>,
+    /// Number of the scheduler that holds it.
+    holder: Option<usize>,
     /// Names of those for whom it works.
     clients: Vec<String>,
     /// Level with budget; of one that works for others the best.
@@ -91,7 +96,7 @@ impl Line {
 impl Servers {
     /// The number of a server.
     pub(super) fn number(&self, name: &str) -> Option<u16> {
-        self.lines.iter().find(|line| line.name == name).map(|line| line.number)
+        self.lines.iter().find(|line| line.name == name && line.slots.is_none()).map(|line| line.number)
     }
 
     /// The clients of a server as a set of numbers, and the one that it works for when nobody says for whom: the one with the longest period.
@@ -116,7 +121,10 @@ impl Resolver<'_> {
             self.servers_later(server);
             lines.extend(self.server(server));
         }
-        let is_whole = lines.len() == file.server.len();
+        for band in &file.band {
+            lines.extend(self.band(band));
+        }
+        let is_whole = lines.len() == file.server.len() + file.band.len();
         self.priorities();
         let (io, mut lines): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| line.word.serves_clients());
         // Stable: equals stay in the order of the file.
@@ -125,9 +133,9 @@ impl Resolver<'_> {
             return Servers { lines, facts: Vec::new() };
         };
         number(&mut lines, io);
-        if let Some(line) =
-            lines.iter().find(|line| usize::from(line.number) >= MAX_SERVERS || line.level >= BACKGROUND)
-        {
+        if let Some(line) = lines.iter().find(|line| {
+            usize::from(line.number) + usize::from(line.slots.unwrap_or(1)) > MAX_SERVERS || line.level >= BACKGROUND
+        }) {
             let message = format!("an instance has at most {MAX_SERVERS} servers and {BACKGROUND} levels");
             let diagnostic =
                 Diagnostic::new(Code::TooManyObjects, message).at(line.span, "there is no room for this one");
@@ -146,13 +154,17 @@ impl Resolver<'_> {
         let is_main = |server: &&crate::Located<KernelServer>| {
             server.kind.as_ref().is_none_or(|kind| kind.value == ServerKind::Main)
         };
-        let with = file.server.iter().filter(is_main).find_map(|server| server.priority.as_ref());
-        let without = file.server.iter().find(|server| server.budget.is_some() && server.priority.is_none());
+        let of_bands = file.band.iter().map(|band| (&band.name, band.priority.as_ref()));
+        let of_servers = file.server.iter().filter(is_main).map(|server| (&server.name, server.priority.as_ref()));
+        let with = of_servers.chain(of_bands.clone()).find_map(|(_, priority)| priority);
+        let budgeted = file.server.iter().filter(|server| server.budget.is_some());
+        let budgeted = budgeted.filter(is_main).map(|server| (&server.name, server.priority.as_ref()));
+        let without = budgeted.chain(of_bands).find(|(_, priority)| priority.is_none()).map(|(name, _)| name);
         if let (Some(with), Some(without)) = (with, without) {
-            let message = format!("server `{}` has no priority, and another one has", without.name.value);
-            let diagnostic = Diagnostic::new(Code::KeyNeeded, message).at(without.name.span, "how important is it?");
+            let message = format!("`{}` has no priority, and another one has", without.value);
+            let diagnostic = Diagnostic::new(Code::KeyNeeded, message).at(without.span, "how important is it?");
             self.push(diagnostic.at(with.span, "with this one, priorities decide").help(
-                "give a priority to each server with a budget, or to none: then those with shorter periods come first",
+                "give a priority to each server with a budget and each band, or to none: then those with shorter periods come first",
             ));
         }
     }
@@ -163,12 +175,12 @@ fn number(lines: &mut Vec<Line>, io: Vec<Line>) {
     let mut level = 0_u8;
     for line in lines.iter_mut() {
         // The level in front of a client is that of work which is done for it.
-        let is_client = io.iter().any(|one| one.clients.contains(&line.name));
+        let is_client = io.iter().any(|one| line.slots.is_none() && one.clients.contains(&line.name));
         line.level = level.saturating_add(is_client.into());
         level = line.level.saturating_add(1);
     }
     for mut one in io {
-        let known = |name: &String| lines.iter().find(|line| line.name == *name);
+        let known = |name: &String| lines.iter().find(|line| line.name == *name && line.slots.is_none());
         let clients = one.clients.iter().filter_map(known).map(|client| bulkhead_analysis::core_model::Client {
             period_ticks: client.rule.budget().unwrap_or_default().1,
             priority: client.level.saturating_sub(1),
@@ -179,8 +191,10 @@ fn number(lines: &mut Vec<Line>, io: Vec<Line>) {
         let place = lines.iter().position(|line| line.level > one.level).unwrap_or(lines.len());
         lines.insert(place, one);
     }
-    for (number, line) in (0..).zip(lines) {
+    let mut number = 0_u16;
+    for line in lines {
         line.number = number;
+        number = number.saturating_add(line.slots.unwrap_or(1));
     }
 }
 

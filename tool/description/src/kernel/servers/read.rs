@@ -15,13 +15,13 @@ use bulkhead_plan::ticks;
 use bulkhead_words::{Anchor, OnEmpty, Parameter, Rule as Word, Word as _};
 
 /// How long a turn is when the description does not say.
-const QUANTUM_NS: u64 = 1_000_000;
+pub(super) const QUANTUM_NS: u64 = 1_000_000;
 /// Smallest remainder of a budget that is worth a switch; of a small budget half of it.
 pub(super) const MINIMUM_NS: u64 = 20_000;
 /// Pieces of a budget that are dated apart.
-const CHUNKS: u32 = 8;
+pub(super) const CHUNKS: u32 = 8;
 /// Periods are shorter, in ticks.
-const PERIODS_END: u64 = 1 << 56;
+pub(super) const PERIODS_END: u64 = 1 << 56;
 
 impl Resolver<'_> {
     /// Reads a server.
@@ -52,6 +52,8 @@ impl Resolver<'_> {
             quantum_ticks: ticks::round_up(quantum_ns, hz),
             priority: server.priority.as_ref().map(|priority| priority.value),
             clients: server.clients.iter().map(|client| client.value.clone()).collect(),
+            slots: None,
+            holder: self.holder_of(&server.name),
             level: 0,
             number: 0,
         })
@@ -92,6 +94,11 @@ impl Resolver<'_> {
                 let message = format!("a server by the rule `{}` has no `{}`", rule.name(), parameter.name());
                 self.push(Diagnostic::new(Code::KeyDoesNotApply, message).at(span, "remove it"));
             }
+        }
+        if let (Some(quantum), Some(holder)) = (&server.quantum, &server.holder) {
+            let message = "threads of a server that a scheduler holds take no turns by themselves";
+            let diagnostic = Diagnostic::new(Code::KeyDoesNotApply, message).at(quantum.span, "remove it");
+            self.push(diagnostic.at(holder.span, "says who runs"));
         }
         if let Some(priority) = server.priority.as_ref().filter(|_| rule.serves_clients()) {
             let message = "a server that works for others has the priorities of its clients";
@@ -154,6 +161,10 @@ impl Resolver<'_> {
 
     /// States whether others are to be protected from what runs on a server: somebody untrusted, or somebody whom a device wakes (`real-time.md` 5.5).
     fn is_cap(&self, server: &str) -> bool {
+        // A budget that is handed on may be kept for later, and is bounded by when it is used.
+        if self.holder_of(server).is_some() {
+            return true;
+        }
         let runs = |thread: &Thread| thread.server.as_ref().is_some_and(|name| name.value == server);
         let takes_interrupts = |component: &Component, thread: &Thread| {
             let own = component.end_points.iter().filter(|one| one.thread.value == thread.name.value);

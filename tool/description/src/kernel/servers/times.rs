@@ -5,8 +5,8 @@ use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::kernel::resolve::Resolver;
 use crate::unit::format_duration;
-use bulkhead_analysis::core_bounds::{CoreBounds, Verdict, client_responses};
-use bulkhead_analysis::core_model::{CoreModel, Server};
+use bulkhead_analysis::core_bounds::{CoreBounds, Verdict, client_responses, fits};
+use bulkhead_analysis::core_model::{CoreModel, Gate, Server};
 use bulkhead_analysis::steps::Steps;
 use bulkhead_plan::model::InstanceServer;
 use bulkhead_plan::ticks;
@@ -15,20 +15,32 @@ use bulkhead_plan::ticks;
 pub const PASSAGE: u64 = 2_000;
 /// From the last instruction of one thread to the first one of another when a budget is used up or comes back. A test measures it.
 pub const EXCHANGE: u64 = 1_500;
+/// Most servers that a kernel passes over at once.
+const MAX_VETOED: usize = 8;
 /// Time of an instruction: that of the exact runs on QEMU, as for the bounds of shared cores.
 const INSTRUCTION_NS: u64 = 16;
 
 /// The core as the analysis sees it.
 fn model(lines: &[Line], hz: u64) -> CoreModel {
+    let lateness_ticks = ticks::round_up((PASSAGE + EXCHANGE) * INSTRUCTION_NS, hz);
+    let rule = |line: &Line| {
+        let mut rule = line.rule.clone();
+        // Each server of a band can be late by itself.
+        if let (Some(slots), Some((budget_ticks, _))) = (line.slots, rule.budget()) {
+            let more_ticks = lateness_ticks.saturating_mul(u64::from(slots.saturating_sub(1)));
+            rule.set_budget(budget_ticks.saturating_add(more_ticks));
+        }
+        rule
+    };
     let server = |(owner, line): (usize, &Line)| Server {
         background: line.has_background.then_some(line.level.saturating_add(BACKGROUND)),
-        ..Server::new(owner, line.level, line.rule.clone())
+        ..Server::new(owner, line.level, rule(line))
     };
     CoreModel {
         servers: lines.iter().enumerate().map(server).collect(),
         blocking_ticks: ticks::round_up(PASSAGE * INSTRUCTION_NS, hz),
         // The end of a budget is noticed behind a passage, and the successor is loaded on it.
-        lateness_ticks: ticks::round_up((PASSAGE + EXCHANGE) * INSTRUCTION_NS, hz),
+        lateness_ticks,
         ..CoreModel::default()
     }
 }
@@ -38,12 +50,14 @@ impl Resolver<'_> {
     pub(super) fn times(&mut self, lines: &[Line]) -> Vec<InstanceServer> {
         let hz = self.around.counter_hz;
         let (model, steps) = (model(lines, hz), Steps::default());
-        let bounds = CoreBounds::of(&model, &steps);
+        let mut bounds = CoreBounds::of(&model, &steps);
+        self.vetoes(lines, &model, &steps, &mut bounds);
         let mut facts = Vec::new();
         for (place, line) in lines.iter().enumerate() {
             let verdict = bounds.servers.get(place).map(|bounds| bounds.verdict);
             if let Some(verdict) = verdict {
-                self.judge(lines, line, verdict);
+                let band = self.culprit(lines, &model, place, verdict);
+                self.judge(lines, line, verdict, band);
             }
             let bound_ticks = bounds.servers.get(place).and_then(|bounds| bounds.response_ticks());
             let of_clients = client_responses(&model, place, &steps);
@@ -51,13 +65,16 @@ impl Resolver<'_> {
             facts.push(InstanceServer {
                 name: line.name.clone(),
                 number: line.number,
-                band: None,
+                band: line.slots,
                 rule: line.word,
                 time_ns: line.rule.budget().map(|(budget, period)| (to_ns(budget), to_ns(period))),
                 share: line.rule.pibs().map(|pibs| (pibs.numerator, pibs.denominator)),
                 level: line.level,
                 has_background: line.has_background,
-                holder: None,
+                holder: line
+                    .holder
+                    .and_then(|holder| self.file.scheduler.get(holder))
+                    .map(|one| one.name.value.clone()),
                 bound_ns: bound_ticks.map(to_ns),
                 clients: line.clients.iter().cloned().zip(of_clients.into_iter().map(|one| one.map(to_ns))).collect(),
             });
@@ -65,8 +82,52 @@ impl Resolver<'_> {
         facts
     }
 
-    /// Reports a server whose budget is not certain.
-    fn judge(&mut self, lines: &[Line], line: &Line, verdict: Verdict) {
+    /// A server of which another one says that it may not preempt is passed over until the other one has done: it waits for the largest budget of those
+    /// behind it that share a scheduler with it (CH-23).
+    fn vetoes(&mut self, lines: &[Line], model: &CoreModel, steps: &Steps, bounds: &mut CoreBounds) {
+        let schedulers = |line: &Line| line.holder.map_or_else(Vec::new, |holder| self.above(holder));
+        let mut waiting = Vec::new();
+        for (place, line) in lines.iter().enumerate() {
+            let own = schedulers(line);
+            let behind = lines.iter().skip(place + 1);
+            let sharing = behind.filter(|other| schedulers(other).iter().any(|one| own.contains(one)));
+            if let Some(most) = sharing.filter_map(|other| other.rule.budget()).map(|(budget, _)| budget).max() {
+                waiting.push((place, most));
+            }
+        }
+        if let Some((place, _)) = waiting.get(MAX_VETOED) {
+            let message = format!("{} servers can be passed over, and a kernel remembers {MAX_VETOED}", waiting.len());
+            let span = lines.get(*place).map_or(self.file.version.span, |line| line.span);
+            let diagnostic = Diagnostic::new(Code::TooManyVetoes, message).at(span, "the first one too many");
+            self.push(diagnostic.note("servers that one scheduler, or schedulers below one, hold do not preempt each other against its word").help(
+                "let schedulers without a common parent hold them, or fewer servers",
+            ));
+        }
+        for (place, most) in waiting {
+            let blocked = CoreModel { blocking_ticks: model.blocking_ticks.saturating_add(most), ..model.clone() };
+            let found = CoreBounds::of(&blocked, steps).servers.into_iter().nth(place);
+            if let (Some(found), Some(place)) = (found, bounds.servers.get_mut(place)) {
+                *place = found;
+            }
+        }
+    }
+
+    /// The first band in front of a server that is late, if it would not be without bands.
+    fn culprit<'l>(&self, lines: &'l [Line], model: &CoreModel, place: usize, verdict: Verdict) -> Option<&'l Line> {
+        let Verdict::Late { .. } = verdict else { return None };
+        let before = || lines.iter().take(place).filter(|line| line.slots.is_some());
+        let first = before().next()?;
+        let mut without = model.clone();
+        for (server, line) in without.servers.iter_mut().zip(lines) {
+            if line.slots.is_some() {
+                server.gate = Gate::Never;
+            }
+        }
+        fits(&without, place, &Steps::default()).then_some(first)
+    }
+
+    /// Reports a server whose budget is not certain. `band` is what makes it late.
+    fn judge(&mut self, lines: &[Line], line: &Line, verdict: Verdict, band: Option<&Line>) {
         let hz = self.around.counter_hz;
         let (_, period_ticks) = line.rule.budget().unwrap_or_default();
         let time = |ticks: u64| format_duration(ticks::to_ns(ticks, hz));
@@ -89,7 +150,14 @@ impl Resolver<'_> {
                 let diagnostic = Diagnostic::new(Code::InstanceLate, message)
                     .at(line.span, format!("is due within {} {takes}", time(period_ticks)))
                     .note("those in front of it can take so much, and the kernel itself takes a passage and an exchange for each of them");
-                diagnostic.help("make a budget smaller, or a period longer")
+                let diagnostic = match line.holder {
+                    Some(_) => diagnostic.note("and it may have to wait for the budget of one behind it, if a scheduler that both have in common says so"),
+                    None => diagnostic,
+                };
+                match band {
+                    Some(band) => self.late_by_a_band(line, band, &takes),
+                    None => diagnostic.help("make a budget smaller, or a period longer"),
+                }
             }
             Verdict::NotFound => Diagnostic::new(Code::InstanceLate, message)
                 .at(line.span, "no bound was found in as many steps as are allowed")
@@ -111,6 +179,23 @@ impl Resolver<'_> {
             | Verdict::Off => return,
         };
         self.push(diagnostic);
+    }
+
+    fn late_by_a_band(&self, line: &Line, band: &Line, takes: &str) -> Diagnostic {
+        let hz = self.around.counter_hz;
+        let (_, period_ticks) = line.rule.budget().unwrap_or_default();
+        let time = |ticks: u64| format_duration(ticks::to_ns(ticks, hz));
+        let (budget_ticks, shortest_ticks) = band.rule.budget().unwrap_or_default();
+        let message =
+            format!("server `{}` does not get its budget in each period beside band `{}`", line.name, band.name);
+        Diagnostic::new(Code::BandAbove, message)
+            .at(line.span, format!("is due within {} {takes}", time(period_ticks)))
+            .at(band.span, format!("comes before it, and can take that much in each {}", time(shortest_ticks)))
+            .note(format!(
+                "a band counts as one server with {} in its shortest period, whatever is made in it",
+                time(budget_ticks)
+            ))
+            .help("make the band's budget smaller, or its shortest period longer than that of the server")
     }
 }
 
