@@ -29,6 +29,7 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
     });
     partitions(html, system);
     components(html, system);
+    servers(html, system);
 }
 
 /// Components of instances of the real-time kernel, and what each of them can reach.
@@ -54,6 +55,34 @@ fn components(html: &mut Html, system: &System) {
     }
     if count > 0 {
         html.leaf("h3", &[], "Components");
+        table.write(html);
+    }
+}
+
+/// Servers of instances with budgets: what each has, by when it has had it, and for whom it works.
+fn servers(html: &mut Html, system: &System) {
+    let mut table = Table::new(&["partition", "server", "rule", "time", "bound", "works for"]);
+    let mut has_budgets = false;
+    for (index, partition) in system.partitions.iter().enumerate() {
+        let GuestImage::Kernel { servers, .. } = &partition.image else { continue };
+        for server in servers {
+            let time = |(budget, period)| format!("{} in {}", duration(budget), duration(period));
+            let client = |(name, bound_ns): &(String, Option<u64>)| {
+                format!("{name} by {}", bound_ns.map_or_else(|| "no bound".to_owned(), duration))
+            };
+            has_budgets |= server.time_ns.is_some();
+            table.row(vec![
+                Cell::Partition(index, partition.name.clone()),
+                Cell::text(server.name.as_str()),
+                Cell::text(server.rule.name()),
+                Cell::text(server.time_ns.map_or_else(|| "what is left".to_owned(), time)),
+                Cell::text(server.time_ns.and(server.bound_ns).map_or_else(|| "none".to_owned(), duration)),
+                Cell::text(server.clients.iter().map(client).collect::<Vec<_>>().join(", ")),
+            ]);
+        }
+    }
+    if has_budgets {
+        html.leaf("h3", &[], "Servers of instances");
         table.write(html);
     }
 }

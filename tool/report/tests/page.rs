@@ -146,12 +146,30 @@ fn components_are_listed() {
         bindings: vec![("sum".to_owned(), "adder.add".to_owned())],
     };
     let load = bulkhead_abi::GuestAddress(0x4008_0000);
+    let server = model::InstanceServer {
+        name: "disk".to_owned(),
+        number: 0,
+        band: None,
+        rule: model::Rule::Pibs,
+        time_ns: Some((400_000, 10_000_000)),
+        share: Some((1, 25)),
+        level: 0,
+        has_background: false,
+        holder: None,
+        bound_ns: Some(2_488_000),
+        clients: vec![("control".to_owned(), Some(432_000)), ("vm".to_owned(), None)],
+    };
     system.partitions[3].image =
-        model::GuestImage::Kernel { bytes: vec![0x5a; 4096], load, components: vec![component], servers: Vec::new() };
+        model::GuestImage::Kernel { bytes: vec![0x5a; 4096], load, components: vec![component], servers: vec![server] };
     let page = page_of(&system, &timing(&system), None, &[]);
     let (_, after) = page.split_once(">Components<").expect("a heading");
     let table = after.split("</table>").next().expect("it ends");
     for part in ["asker", "a&lt;b.elf", "trusted", "main", ">3<", "sum = adder.add"] {
+        assert!(table.contains(part), "{part} is missing in {table}");
+    }
+    let (_, after) = page.split_once(">Servers of instances<").expect("a heading");
+    let table = after.split("</table>").next().expect("it ends");
+    for part in ["disk", "pibs", "400 us in 10 ms", "2.488 ms", "control by 432 us, vm by no bound"] {
         assert!(table.contains(part), "{part} is missing in {table}");
     }
 }
