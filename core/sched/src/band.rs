@@ -121,6 +121,17 @@ impl<const SERVERS: usize> Bands<SERVERS> {
         }
     }
 
+    /// Makes it what [`Self::new`] is, with this test if there is one, where it lies: the value of the whole is large for a kernel's stack.
+    pub fn clear(&mut self, quick: Option<Quick>) {
+        let Self { bands, taken_ticks, free, count, band_of, live, counted, then, dates, quick: test } = self;
+        (*bands, *taken_ticks, *free) = ([Band::default(); MAX_BANDS], [0; MAX_BANDS], [0; MAX_BANDS]);
+        (*count, *band_of, *live) = (0, [NO_BAND; SERVERS], 0);
+        for place in counted.iter_mut().chain(then) {
+            *place = Counted::default();
+        }
+        (*dates, *test) = (Dates::new(), quick);
+    }
+
     /// Lets the published test decide as well. `quick` holds the servers that the host made.
     #[must_use]
     pub const fn with_published_test(mut self, quick: Quick) -> Self {

@@ -167,6 +167,13 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         self.entry_mut(slot).map_or(0, |entry| entry.budget.capacity_ticks(now))
     }
 
+    /// When what a server could use may grow by itself; `u64::MAX` for never.
+    pub fn grows_ticks(&mut self, slot: u8, now: u64) -> u64 {
+        let is_live = self.is_live(slot);
+        let entry = self.entry_mut(slot).filter(|_| is_live);
+        entry.and_then(|entry| entry.budget.next_event_ticks(now)).unwrap_or(crate::dates::NEVER)
+    }
+
     /// When everything that a server has used is back, debts included, if nothing more is used; and its period. `None` for a rule
     /// without chunks.
     pub(crate) fn all_back_ticks(&self, slot: u8) -> Option<(u64, u64)> {

@@ -195,6 +195,16 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         Self { claims: [NO_CLAIM; CLAIMS], reserved: [0; SERVERS], expiries: Dates::new() }
     }
 
+    /// Makes it what [`Self::new`] is, field by field where it lies: the value of the whole is larger than a kernel's stack. Bytes that are all zero are
+    /// claims that can be cleared.
+    pub fn clear(&mut self) {
+        for claim in &mut self.claims {
+            *claim = NO_CLAIM;
+        }
+        self.reserved = [0; SERVERS];
+        self.expiries = Dates::new();
+    }
+
     /// The claim with this number.
     #[inline]
     #[must_use]
@@ -343,6 +353,19 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
             self.empty(number);
         }
         left_ticks == 0
+    }
+
+    /// As [`Self::charge`]; what remains and is less than its root's smallest chunk goes back to the root, since nobody could use it.
+    pub fn spend(&mut self, number: u8, ticks: u64, smallest_ticks: u64) -> bool {
+        if self.charge(number, ticks) {
+            return true;
+        }
+        let is_rest = |claim: &Claim| claim.is_finite() && claim.root != NO_ROOT && claim.left_ticks < smallest_ticks;
+        let is_over = self.claim(number).is_some_and(is_rest);
+        if is_over {
+            self.empty(number);
+        }
+        is_over
     }
 
     /// The number that a scheduler gives to a claim that it lets run; 0 is the permanent one of the claim's own scheduler, and of
