@@ -71,7 +71,7 @@ pub use counters::{Counters, Links, Queue, WORN};
 pub use dates::DATES_AT_ONCE;
 pub use endpoint::EndPoint;
 pub use memory::Region;
-pub use position::{Choice, Pair, Position, Scheduler};
+pub use position::{Choice, Pair, Position, Scheduler, Timeout};
 pub use process::{Phase, Process};
 pub use quota::{NO_PAGE, Page, Quota};
 pub use thread::{Event, Frame, Level, NEVER, Registers, Sliced, Thread, ThreadState, event};

@@ -18,7 +18,7 @@
 use crate::thread::event;
 use crate::{Objects, Queue, ThreadState, World};
 use bulkhead_kernel_abi::boot::{SchedulerRow, ServerRow};
-use bulkhead_kernel_abi::{Code, MAX_SCHEDULER_DEPTH, MAX_SERVERS, NONE};
+use bulkhead_kernel_abi::{Code, MAX_SCHEDULER_DEPTH, MAX_SERVERS, MAX_THREADS, NONE};
 
 /// A thread, and what it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +50,26 @@ pub struct Position {
     pub turn_ticks: u64,
     /// When the time-out of the latest `switch` passes.
     pub timeout_ticks: u64,
-    /// The scheduler that set it, and the thread that it was set for.
-    pub timeout: (u16, u16),
+    /// Whose it is.
+    pub timeout: Timeout,
     /// Components whose end this server pays for, a bit each: somebody who ran here ended them, and no call waits for it.
     pub work: u64,
+}
+
+/// Whose the time-out of a `switch` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// The scheduler that set it, or [`NONE`].
+    pub scheduler: u16,
+    /// The thread that it was set for.
+    pub thread: u16,
+    /// That one's life: with another one the number is somebody else's.
+    pub life: u32,
+}
+
+impl Timeout {
+    /// Nobody's.
+    pub const NONE: Self = Self { scheduler: NONE, thread: NONE, life: 0 };
 }
 
 impl Position {
@@ -68,7 +84,7 @@ impl Position {
         quantum_ticks: 0,
         turn_ticks: 0,
         timeout_ticks: crate::NEVER,
-        timeout: (NONE, NONE),
+        timeout: Timeout::NONE,
         work: 0,
     };
 
@@ -186,6 +202,9 @@ impl Objects<'_> {
 
     /// A thread has become awake and is to run on this (N2).
     pub(crate) fn activate<W: World>(&mut self, world: &mut W, thread: u16, tcap: u16) {
+        // Nothing is left of what an end point was given: it goes on with its own, or would wait for ever.
+        let own = self.thread(thread).map_or(NONE, |one| one.tcap);
+        let tcap = if world.root(tcap).is_some() { tcap } else { own };
         let Some(server) = world.root(tcap) else { return };
         let Some(one) = self.thread_mut(thread).filter(|one| one.is_awake()) else { return };
         (one.server, one.runs_on, one.deadline_ticks) = (server, tcap, crate::NEVER);
@@ -451,12 +470,27 @@ impl Objects<'_> {
         self.follow_head(world, server);
     }
 
-    /// What a thread runs on is used up: its scheduler is told. It continues with its own if that can be used, else its scheduler is `next`.
+    /// Nothing is left of a claim: whoever is awake on it is brought to something else.
+    pub fn spent<W: World>(&mut self, world: &mut W, tcap: u16) {
+        for thread in 0..MAX_THREADS as u16 {
+            if self.thread(thread).is_some_and(|one| one.server != NONE && one.runs_on == tcap) {
+                self.exhausted(world, thread);
+            }
+        }
+    }
+
+    /// What a thread runs on is used up: its scheduler is told. It continues with its own if that can be used, else its scheduler is `next`. Its own may be
+    /// of another server: then it competes there, and waits there for budget.
     pub fn exhausted<W: World>(&mut self, world: &mut W, thread: u16) {
         let Some(one) = self.thread(thread).copied() else { return };
         let (server, now) = (one.server, world.now_ticks());
         let heir = self.dispatcher(world, thread, server);
         self.note(world, thread, event::EXHAUSTED, heir);
+        if one.runs_on != one.tcap && world.root(one.tcap).is_some_and(|own| own != server) {
+            self.leave(world, thread, event::EXHAUSTED);
+            self.activate(world, thread, one.tcap);
+            return;
+        }
         if self.holder(server) == NONE || self.next_of(server).is_none_or(|pair| pair.thread != thread) {
             return;
         }
@@ -475,9 +509,10 @@ impl Objects<'_> {
 
     /// Sets a server's next pair because its scheduler says so (N1). Everything was checked.
     pub(crate) fn place<W: World>(&mut self, world: &mut W, server: u16, pair: Pair, timeout: (u16, u64)) {
+        let life = self.thread(pair.thread).map_or(0, |one| one.counters.life);
         if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
             position.timeout_ticks = timeout.1;
-            position.timeout = (timeout.0, pair.thread);
+            position.timeout = Timeout { scheduler: timeout.0, thread: pair.thread, life };
         }
         self.tell_date(world, server);
         if let Some(thread) = self.thread_mut(pair.thread) {
@@ -490,9 +525,11 @@ impl Objects<'_> {
     pub(crate) fn time_out<W: World>(&mut self, world: &mut W, server: u16) {
         let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
         position.timeout_ticks = crate::NEVER;
-        let (scheduler, thread) = core::mem::replace(&mut position.timeout, (NONE, NONE));
+        let Timeout { scheduler, thread, life } = core::mem::replace(&mut position.timeout, Timeout::NONE);
         self.tell_date(world, server);
-        self.note(world, thread, event::TIMEOUT, scheduler);
+        if self.thread(thread).is_some_and(|one| one.counters.life == life) {
+            self.note(world, thread, event::TIMEOUT, scheduler);
+        }
         self.takes_over(world, server, scheduler);
     }
 

@@ -168,7 +168,8 @@ impl Objects<'_> {
     }
 
     fn free_thread(&self) -> Result<u16, Code> {
-        let is_free = |one: &Thread| one.state == ThreadState::Free && one.counters.grant != WORN;
+        let is_free =
+            |one: &Thread| one.state == ThreadState::Free && one.counters.grant != WORN && one.counters.life != WORN;
         let mut numbered = (0..u16::MAX).zip(self.room.threads.iter());
         numbered.find(|(_, one)| is_free(one)).map(|(number, _)| number).ok_or(Code::Full)
     }
@@ -192,6 +193,7 @@ impl Objects<'_> {
             return;
         }
         one.counters.revoke();
+        one.counters.end_life();
         let quota = one.quota;
         *one = Thread { counters: one.counters, event: one.event, label: one.label, ..Thread::default() };
         if let Some(paid) = self.quota_mut(quota) {
