@@ -3,15 +3,20 @@
 use bulkhead_arch::el1::{call, cpu, kernel as machine};
 use bulkhead_arch::kernel::{Entry, Fast};
 use bulkhead_arm::psci::Function;
+use bulkhead_kernel::claims::{ShareRoom, Shares};
 use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::accounts::Accounts;
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_kernel_abi::image::{EPITAPH_MAGIC, Epitaph, REFUSED_TABLES, SLOTS};
-use bulkhead_kernel_abi::{Capability, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS};
+use bulkhead_kernel_abi::{
+    Capability, MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS,
+};
 use bulkhead_kernel_abi::{MAX_TCAPS, MAX_THREADS};
 use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Registers, Room, Scheduler, Thread};
+use bulkhead_sched::band::Bands;
 use bulkhead_sched::kernel::{KernelCore, Sleepers};
+use bulkhead_sched::tcap::Claims;
 use core::cell::UnsafeCell;
 use core::mem::{MaybeUninit, offset_of};
 use core::panic::PanicInfo;
@@ -53,6 +58,7 @@ struct Storage {
     servers: [MaybeUninit<Position>; MAX_SERVERS],
     schedulers: [MaybeUninit<Scheduler>; MAX_SCHEDULERS],
     tcaps: [MaybeUninit<Counters>; MAX_TCAPS],
+    bands: [MaybeUninit<Counters>; MAX_BANDS],
 }
 
 /// Found by its symbol: threads are first.
@@ -64,10 +70,14 @@ static STORAGE: Cell<Storage> = Cell(UnsafeCell::new(Storage {
     servers: [const { MaybeUninit::uninit() }; MAX_SERVERS],
     schedulers: [const { MaybeUninit::uninit() }; MAX_SCHEDULERS],
     tcaps: [const { MaybeUninit::uninit() }; MAX_TCAPS],
+    bands: [const { MaybeUninit::uninit() }; MAX_BANDS],
 }));
 
 /// Memory of time: zeros, as all that the kernel writes.
 static CORE: Cell<MaybeUninit<KernelCore<MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::zeroed()));
+static CLAIMS: Cell<MaybeUninit<Claims<MAX_TCAPS, MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::zeroed()));
+static SHARES: Cell<MaybeUninit<Shares>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
+static BANDS: Cell<MaybeUninit<Bands<MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
 static SLEEPERS: Cell<MaybeUninit<Sleepers<MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
 
 /// The accounts, in whole pages for those that watch. Who reads RAM finds them by their magic.
@@ -107,7 +117,7 @@ fn room() -> Room<'static> {
         schedulers: made(&mut storage.schedulers, || Scheduler::EMPTY),
         tcaps: made(&mut storage.tcaps, Counters::default),
         wires: &mut [],
-        bands: &mut [],
+        bands: made(&mut storage.bands, Counters::default),
         regions: &mut [],
         quotas: &mut [],
         processes: &mut [],
@@ -127,7 +137,12 @@ fn time_room() -> TimeRoom<'static> {
     core.clear();
     // SAFETY: see `Cell`; called once. The pages are zero, and zeros are accounts, as all other bytes are (`FromBytes`).
     let accounts = unsafe { (*ACCOUNTS.0.get()).0.assume_init_mut() };
-    TimeRoom { core, sleepers: sleepers.write(Sleepers::new()), accounts }
+    // SAFETY: see `Cell`; called once. The claims are zero, and zeros are claims: integers and flags.
+    let (claims, bands) = unsafe { ((*CLAIMS.0.get()).assume_init_mut(), &mut *BANDS.0.get()) };
+    // SAFETY: see `Cell`; called once.
+    let state = unsafe { &mut *SHARES.0.get() }.write(Shares::NONE);
+    let shares = ShareRoom { claims, bands: bands.write(Bands::new()), state };
+    TimeRoom { core, sleepers: sleepers.write(Sleepers::new()), accounts, shares }
 }
 
 /// The boot tables are not taken.

@@ -19,6 +19,7 @@
     )
 )]
 
+pub mod claims;
 pub mod faults;
 mod memory;
 pub mod outside;
@@ -162,6 +163,9 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     pub fn choose(&mut self) -> Next {
         // By its nature without a bound: what ends it is an interrupt. Without one each turn puts a thread right or does a slice of work.
         loop {
+            for tcap in self.outside.servers.take_spent().into_iter().flatten() {
+                self.objects.spent(&mut self.outside, tcap.into());
+            }
             let chosen = self.outside.servers.choose();
             for server in self.outside.servers.take_exhausted() {
                 self.objects.out_of_budget(&mut self.outside, server.into());
@@ -257,7 +261,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
 
     /// One shot, for the earliest date; none, and the timer is off.
     fn set_timer(&mut self, chosen: Chosen) {
-        let servers = &self.outside.servers;
+        let servers = &mut self.outside.servers;
         let own_ticks = servers.now_ticks().saturating_add(self.objects.left_ticks());
         let earliest = servers.earliest_ticks(chosen).min(own_ticks);
         if earliest != self.armed_ticks {

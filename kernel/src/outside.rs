@@ -97,20 +97,30 @@ impl<M: KernelMachine> Time for Outside<'_, M> {
         self.servers.usable_ticks(tcap)
     }
 
-    fn outranks(&mut self, tcap: u16, _other: u16, _now: u64) -> bool {
-        // Of one server, and no scheduler has given either a number yet.
+    fn asks(&mut self, tcap: u16, _now: u64) -> bool {
+        // Without schedulers a claim is on everything, and may wait for it.
+        if self.servers.divides { self.servers.claim_asks(tcap as u8) } else { self.servers.root(tcap).is_some() }
+    }
+
+    fn outranks(&mut self, tcap: u16, other: u16, _now: u64) -> bool {
+        if self.servers.divides {
+            return self.servers.claim_outranks(tcap, other);
+        }
+        // Of one server, and no scheduler has given either a number.
         self.servers.usable_ticks(tcap) != 0
     }
 
-    fn filled(&mut self, server: u16, _tcap: u16, _now: u64) {
-        self.servers.wake(server);
+    fn filled(&mut self, server: u16, tcap: u16, _now: u64) {
+        if self.servers.divides { self.servers.fill(server, tcap) } else { self.servers.wake(server) }
     }
 
     fn emptied(&mut self, server: u16, _now: u64) {
-        self.servers.block(server);
+        if self.servers.divides { self.servers.empty(server) } else { self.servers.block(server) }
     }
 
-    fn set_priority(&mut self, _tcap: u16, _scheduler: u16, _priority: u64) {}
+    fn set_priority(&mut self, tcap: u16, scheduler: u16, priority: u64) -> Result<(), Code> {
+        self.servers.set_number(tcap, scheduler, priority)
+    }
 
     fn set_date(&mut self, server: u16, date_ticks: u64) {
         self.servers.room.sleepers.set(server as u8, date_ticks);

@@ -4,8 +4,9 @@
 //! the instant of entry, so who is chosen pays for the choice, and who gives the core away pays for loading its successor. A top half is charged to
 //! the server of its binding.
 //!
-//! So far a temporal capability is everything that its root server has: claims of a part, and who gives them, come with user-level schedulers.
+//! A temporal capability is everything that its root server has, unless there are schedulers in user space: [`crate::claims`].
 
+use crate::claims::ShareRoom;
 use bulkhead_kernel_abi::accounts::{ACCOUNTS_MAGIC, Accounts, ServerAccount};
 use bulkhead_kernel_abi::boot::{ServerRow, Tables, TcapRow};
 use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_SERVERS, NONE};
@@ -30,13 +31,17 @@ pub struct TimeRoom<'a> {
     pub sleepers: &'a mut Sleepers<MAX_SERVERS>,
     /// What is told to those that watch.
     pub accounts: &'a mut Accounts,
+    /// Claims on their time, and reserves for more of them.
+    pub shares: ShareRoom<'a>,
 }
 
 /// The servers of an instance.
 #[derive(Debug)]
 pub(crate) struct Servers<'a> {
     pub(crate) room: TimeRoom<'a>,
-    rows: &'a [ServerRow],
+    /// There is more to say of claims than that each is all of its server's ([`crate::claims`]).
+    pub(crate) divides: bool,
+    pub(crate) rows: &'a [ServerRow],
     tcaps: &'a [TcapRow],
     /// Servers that pay for interrupts, a bit each.
     drivers: u64,
@@ -52,8 +57,11 @@ const fn bit(number: u16) -> u64 {
 
 impl<'a> Servers<'a> {
     /// Makes the servers of the boot tables. `None` when their rows contradict each other: they are not what a host writes.
-    pub(crate) fn new(room: TimeRoom<'a>, tables: &Tables<'a>, now: u64) -> Option<Self> {
+    pub(crate) fn new(mut room: TimeRoom<'a>, tables: &Tables<'a>, now: u64) -> Option<Self> {
         let rows = tables.servers;
+        if !room.shares.make_bands(tables) {
+            return None;
+        }
         (room.accounts.magic, room.accounts.abi_version) = (ACCOUNTS_MAGIC, KERNEL_ABI_VERSION);
         if !room.core.configure(now, rows.iter().map(|row| levels(row, rows))) {
             return None;
@@ -63,7 +71,13 @@ impl<'a> Servers<'a> {
             room.core.activate(now, slot, budget(row, rows, now)?, goes_on).ok()?;
         }
         let drivers = tables.bindings.iter().fold(0, |set, row| set | bit(row.server));
-        Some(Self { room, rows, tcaps: tables.tcaps, drivers, now_ticks: now, leaver: Stint::IDLE })
+        let tcaps = tables.tcaps;
+        let divides = room.shares.is_used();
+        let mut this = Self { room, divides, rows, tcaps, drivers, now_ticks: now, leaver: Stint::IDLE };
+        if this.divides {
+            this.make_claims(tcaps)?;
+        }
+        Some(this)
     }
 
     /// The instant of this entry.
@@ -77,6 +91,9 @@ impl<'a> Servers<'a> {
         self.now_ticks = self.now_ticks.max(now);
         self.room.core.advance(now);
         let stint = self.room.core.running();
+        if self.divides {
+            self.use_claims(stint, ticks);
+        }
         if stint == Stint::IDLE {
             self.room.accounts.idle_ticks = self.room.core.idle_ticks();
         } else {
@@ -123,7 +140,7 @@ impl<'a> Servers<'a> {
     /// Chooses which server runs from this entry on.
     pub(crate) fn choose(&mut self) -> Next {
         let before = self.room.core.running();
-        let next = self.room.core.next(self.now_ticks);
+        let next = if self.divides { self.choose_by_claims() } else { self.room.core.next(self.now_ticks) };
         if next.stint != before
             && next.stint != Stint::IDLE
             && let Some(account) = self.account(next.stint.server())
@@ -142,14 +159,18 @@ impl<'a> Servers<'a> {
     /// The successor of who gave the core away was loaded at `at`, and who runs now is asked again: that took time.
     pub(crate) fn loaded(&mut self, at: u64, leaver: Stint) -> Next {
         self.room.core.loaded(at, leaver);
+        if self.divides {
+            self.use_leavers_claim(leaver, at.saturating_sub(self.now_ticks));
+        }
         self.now_ticks = self.now_ticks.max(at);
         self.note_usage(leaver.server());
         self.choose()
     }
 
     /// When the timer is to ring for the server that was chosen: at the end of its budget, or when somebody comes who is not less important.
-    pub(crate) fn earliest_ticks(&self, next: Next) -> u64 {
-        next.deadline_ticks.min(self.room.sleepers.next_ticks(self.room.core))
+    pub(crate) fn earliest_ticks(&mut self, next: Next) -> u64 {
+        let earliest_ticks = next.deadline_ticks.min(self.room.sleepers.next_ticks(self.room.core));
+        if self.divides { earliest_ticks.min(self.claims_end_ticks(next.stint)) } else { earliest_ticks }
     }
 
     /// Counts the ticks that a thread ran.
@@ -167,11 +188,17 @@ impl<'a> Servers<'a> {
     }
 
     pub(crate) fn root(&self, tcap: u16) -> Option<u16> {
+        if self.divides {
+            return self.room.shares.claims.claim(u8::try_from(tcap).ok()?)?.root().map(u16::from);
+        }
         let server = self.tcaps.get(usize::from(tcap))?.server;
         (usize::from(server) < self.rows.len()).then_some(server)
     }
 
     pub(crate) fn usable_ticks(&mut self, tcap: u16) -> u64 {
+        if self.divides {
+            return self.claim_usable_ticks(tcap);
+        }
         let server = self.root(tcap);
         server.map_or(0, |server| self.room.core.capacity_ticks(server as u8, self.now_ticks))
     }

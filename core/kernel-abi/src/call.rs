@@ -98,13 +98,13 @@ calls! {
     Tcap = 7, "tcap", operations TcapOperation "Operations of `tcap`." {
         /// Makes one without time.
         Create = 0, "create",
-            (1 "slot of a Scheduler", 2 "slot that gets it") -> () [Denied Full] Constant;
+            (1 "slot of a Scheduler", 2 "slot that gets it") -> () [Denied Full] Steps(64);
         /// Moves time between two of one scheduler.
         Transfer = 1, "transfer",
-            (1 "slot: to", 2 "slot: from", 3 "ticks") -> () [Denied NoTime Busy] Constant;
+            (1 "slot: to", 2 "slot: from", 3 "ticks") -> () [Denied NoTime Full Busy] Steps(32);
         /// Gives everything to another one, and ends.
         Merge = 2, "merge",
-            (1 "slot: to", 2 "slot: from") -> () [Denied Full Busy] Steps(32);
+            (1 "slot: to", 2 "slot: from") -> () [Denied NoTime Full Busy] Steps(64);
         /// Changes the permanent priority.
         Priority = 3, "priority",
             (1 "slot", 2 "priority") -> () [Denied] Constant;
@@ -172,9 +172,9 @@ calls! {
         /// Changes its budget and period.
         Set = 1, "set",
             (1 "slot", 2 "budget in ticks", 3 "period in ticks") -> () [Denied NotAdmitted] Steps(64);
-        /// Ends it.
+        /// Ends it, when no thread is bound to it or runs on it.
         Destroy = 2, "destroy",
-            (1 "slot") -> () [Denied Busy] Constant;
+            (1 "slot") -> () [Denied Busy] Steps(64);
         /// Tells what it has used.
         Read = 3, "read",
             (1 "slot") -> (1 "budget in ticks", 2 "period in ticks", 3 "ticks used") [Denied] Constant;

@@ -41,6 +41,7 @@ impl<'a> Objects<'a> {
             ending: 0,
             running: NONE,
             first_process: NONE,
+            first_tcap: u16::try_from(tables.tcaps.len()).unwrap_or(NONE),
             pool_address: 0,
             pool_pages: 0,
             free_page: NO_PAGE,

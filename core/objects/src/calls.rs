@@ -110,7 +110,10 @@ impl Objects<'_> {
                 values([u64::from(KERNEL_ABI_VERSION), build, frequency])
             }
             Call::Memory => self.memory(world, component, x),
-            Call::Invoke | Call::Return | Call::Delegate | Call::Tcap | Call::Server => Err(Code::BadCall),
+            Call::Delegate => nothing(self.delegate(world, component, x)),
+            Call::Tcap => self.tcap(world, component, x),
+            Call::Server => self.server(world, component, x),
+            Call::Invoke | Call::Return => Err(Code::BadCall),
         }
     }
 
@@ -154,9 +157,12 @@ impl Objects<'_> {
             return Ok(Reply::Waits);
         }
         let no_wait = flags & Flag::NoWait.number() != 0;
+        if no_wait {
+            return Err(Code::WouldBlock);
+        }
         // Nobody who was let in (N2) may keep a scheduler out that has several threads.
         let mut own = self.room.threads.iter().filter(|thread| thread.scheduler == scheduler);
-        if deadline == 0 && !no_wait && own.nth(1).is_some() {
+        if deadline == 0 && own.nth(1).is_some() {
             return Err(Code::BadArgument);
         }
         let deadline_ticks = if deadline == 0 { NEVER } else { deadline };
@@ -194,13 +200,14 @@ impl Objects<'_> {
         }
         let timeout = (scheduler, if timeout == 0 { NEVER } else { timeout });
         self.may_go_on(&target, thread, server)?;
-        if world.usable_ticks(tcap, world.now_ticks()) == 0 {
+        // Without budget it may wait for it, or go on in the background.
+        if !world.asks(tcap, world.now_ticks()) {
             return Err(Code::NoTime);
         }
+        world.set_priority(tcap, one.id, priority)?;
         if target.state == ThreadState::WaitingForEvents {
             self.wake_with_event(world, thread);
         }
-        world.set_priority(tcap, one.id, priority);
         self.place(world, server, Pair { thread, tcap }, timeout);
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! The kernel's objects and its calls, as pure code (`kernel.md` 1 to 6; CH-8, CH-10, CH-60, CH-61, CH-63, CH-64).
 //!
 //! [`Objects`] holds every object of an instance in arrays that the host sized ([`Room`]), and obeys the calls of the thread that runs. What
-//! it needs of the outside are two narrow traits, [`Machine`] and [`Time`]; so every rule runs as a host test, and the kernel's own code is
+//! it needs of the outside are narrow traits, [`Machine`], [`Pages`], [`Time`] and [`Claims`]; so every rule runs as a host test, and the kernel's own code is
 //! vectors, a fast path in assembly for the two most usual calls, and glue.
 //!
 //! - `table`: capabilities. `invoke`: calls by thread migration. `unwind`: faults, ends, resets, aborts.
 //! - `endpoint`: notifications. `dates`: waiting, and who sleeps until when. `binding`: interrupts as end points.
-//! - `position`: what runs on each server, and the rules by which schedulers in user space decide it.
+//! - `position`: what runs on each server, and the rules by which schedulers in user space decide it. `time`: claims on time, and
+//!   servers made at run time.
 //! - `quota`: pages of the pool, and who pays. `space`: translation tables. `memory`: regions. `process`: components made at run
 //!   time; `build` and `ends`: their beginning and their end.
 //! - `calls`: which call is which of these.
@@ -28,8 +29,6 @@
 //!
 //! No allocation, no panic, no recursion; no loop that is longer than a table of the instance (threads: 64; frames: 8; depth of
 //! schedulers: 8). A call that answers another code than `Ok` has changed nothing; a random driver compares all state.
-//!
-//! Calls of later milestones (`delegate`, `tcap`, `server`) answer `BadCall`.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -61,6 +60,7 @@ mod quota;
 mod space;
 mod table;
 mod thread;
+mod time;
 mod unwind;
 mod world;
 
@@ -75,7 +75,7 @@ pub use position::{Choice, Pair, Position, Scheduler, Timeout};
 pub use process::{Phase, Process};
 pub use quota::{NO_PAGE, Page, Quota};
 pub use thread::{Event, Frame, Level, NEVER, Registers, Sliced, Thread, ThreadState, event};
-pub use world::{Machine, Pages, Time, World};
+pub use world::{Claims, Machine, Pages, Time, World};
 
 use bulkhead_kernel_abi::boot::{EntryRow, ProgramRow, SegmentRow, StackRow};
 use bulkhead_kernel_abi::{Capability, NONE};
@@ -139,6 +139,8 @@ pub struct Objects<'a> {
     running: u16,
     /// First component number that the host left free.
     first_process: u16,
+    /// First temporal capability that it left free.
+    first_tcap: u16,
     /// Physical address of the pool.
     pool_address: u64,
     /// Its pages.

@@ -192,6 +192,7 @@ mod tests {
             ending: 0,
             running: NONE,
             first_process: NONE,
+            first_tcap: NONE,
             pool_address: 0,
             pool_pages: 0,
             free_page: crate::NO_PAGE,

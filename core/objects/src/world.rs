@@ -34,14 +34,20 @@ pub trait Time {
     fn root(&self, tcap: u16) -> Option<u16>;
     /// What can be used through it now.
     fn usable_ticks(&mut self, tcap: u16, now: u64) -> u64;
+    /// States whether somebody on it asks for the core: something can be used; or it is a claim on everything whose root has nothing in hand, so that it waits
+    /// for its budget or goes on in the background.
+    fn asks(&mut self, tcap: u16, now: u64) -> bool;
     /// States whether it may take the core from the other one (CH-51).
     fn outranks(&mut self, tcap: u16, other: u16, now: u64) -> bool;
     /// The position of the server is filled, through this one.
     fn filled(&mut self, server: u16, tcap: u16, now: u64);
     /// The position is empty: the server blocks.
     fn emptied(&mut self, server: u16, now: u64);
-    /// The number of a temporal capability for a scheduler while it runs; 0 is the permanent one.
-    fn set_priority(&mut self, tcap: u16, scheduler: u16, priority: u64);
+    /// The number of a temporal capability for a scheduler, by its id, while it runs; 0 is the permanent one.
+    ///
+    /// # Errors
+    /// `Denied` when it has not passed through this scheduler, `BadCapability` when there is none.
+    fn set_priority(&mut self, tcap: u16, scheduler: u16, priority: u64) -> Result<(), Code>;
     /// The earliest date of a server at which somebody who would run on it is to be woken, or the time-out of a `switch` passes;
     /// all ones for none.
     fn set_date(&mut self, server: u16, date_ticks: u64);
@@ -53,6 +59,55 @@ pub trait Time {
     fn request(&mut self, server: u16, client: u16, now: u64) -> bool;
     /// A client's request is done. False when none was under way.
     fn complete(&mut self, server: u16, client: u16, now: u64) -> bool;
+}
+
+/// Claims on time, and servers in bands, made and changed by calls (`core/sched`).
+pub trait Claims {
+    /// Gives time of `from` to `to`: ticks of it, 0 for all that is usable, all ones for everything for ever; with this number of the giver's own scheduler,
+    /// 0 for the permanent one (CH-52).
+    ///
+    /// # Errors
+    /// `NoTime`, `Full`, `Busy`, `BadArgument`; nothing has changed.
+    fn delegate(&mut self, to: u16, from: u16, ticks: u64, priority: u64, now: u64) -> Result<(), Code>;
+    /// Moves time between two of one scheduler.
+    ///
+    /// # Errors
+    /// As [`Self::delegate`], and `Denied` for two of different schedulers.
+    fn transfer(&mut self, to: u16, from: u16, ticks: u64, now: u64) -> Result<(), Code>;
+    /// Gives everything of `from` to `to`, and ends `from`, which may have nothing (CH-53).
+    ///
+    /// # Errors
+    /// As [`Self::delegate`].
+    fn merge(&mut self, to: u16, from: u16, now: u64) -> Result<(), Code>;
+    /// Makes a claim without time under a number that is free, a scheduler's own by its id.
+    ///
+    /// # Errors
+    /// `Full` when that one has as many as it may.
+    fn create_claim(&mut self, tcap: u16, scheduler: u16) -> Result<(), Code>;
+    /// Changes the permanent number.
+    ///
+    /// # Errors
+    /// `BadArgument`.
+    fn set_permanent(&mut self, tcap: u16, priority: u64) -> Result<(), Code>;
+    /// What is left of a claim, when it expires, its permanent number; `None` when there is none.
+    fn claim(&self, tcap: u16) -> Option<[u64; 3]>;
+    /// Makes a server in a band, with budget and period. Returns its number.
+    ///
+    /// # Errors
+    /// `NotAdmitted`, `Full`; nothing has changed.
+    fn create_server(&mut self, band: u16, budget_and_period: [u64; 2], now: u64) -> Result<u16, Code>;
+    /// Gives one of a band other ones.
+    ///
+    /// # Errors
+    /// `NotAdmitted`; `Denied` for a server of the host.
+    fn set_server(&mut self, server: u16, budget_and_period: [u64; 2], now: u64) -> Result<(), Code>;
+    /// Ends one of a band, and every claim on its time.
+    ///
+    /// # Errors
+    /// `Denied` for a server of the host.
+    fn destroy_server(&mut self, server: u16, now: u64) -> Result<(), Code>;
+    /// Budget, period, and what it has used with budget; `None` when there is none.
+    fn server(&self, server: u16) -> Option<[u64; 3]>;
 }
 
 /// Pages of the pool, which the kernel alone reaches until a process maps them, and what the core remembers of translation tables in them. Pages have numbers
@@ -75,5 +130,5 @@ pub trait Pages {
 }
 
 /// All of it.
-pub trait World: Machine + Pages + Time {}
-impl<T: Machine + Pages + Time> World for T {}
+pub trait World: Machine + Pages + Time + Claims {}
+impl<T: Machine + Pages + Time + Claims> World for T {}

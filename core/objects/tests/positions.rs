@@ -319,9 +319,6 @@ fn what_is_used_up_continues_with_its_own_or_asks_its_scheduler() {
         assert_eq!(events(b), (Code::Ok, 103, event::EXHAUSTED));
         // On another one than its own: the own one is next.
         let token = b.objects.room().schedulers[0].token;
-        b.world.roots.push(2);
-        b.world.usable.push(5);
-        b.world.ranks.push(0);
         let task = THREAD + u64::from(TASK);
         assert_eq!(b.call(Call::Switch, &[SCHEDULER, task, 0, 0, 0, token]), Code::Ok);
         b.pick(RT_SERVER);

@@ -78,7 +78,7 @@ fn spawn_refuses_and_changes_nothing() {
             x[at] = word;
             x
         };
-        for (at, word) in [(1, 2), (1, u64::MAX), (4, 37), (4, u64::MAX), (5, 63), (6, 0), (6, 40), (7, 1 << 56)] {
+        for (at, word) in [(1, 2), (1, u64::MAX), (4, 38), (4, u64::MAX), (5, 63), (6, 0), (6, 41), (7, 1 << 56)] {
             refused(b, &with(at, word), Code::BadArgument);
         }
         for (at, word) in [(2, 0), (2, SERVER), (2, EMPTY), (3, 0), (3, QUOTA), (3, EMPTY)] {

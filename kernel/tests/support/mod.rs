@@ -1,10 +1,13 @@
 //! Memory for a kernel, as large as the one on a core has.
 
+use bulkhead_kernel::claims::{ShareRoom, Shares};
 use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel_abi::accounts::Accounts;
 use bulkhead_kernel_abi::{Capability, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS};
-use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Thread};
+use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Scheduler, Thread};
+use bulkhead_sched::band::Bands;
 use bulkhead_sched::kernel::{KernelCore, Sleepers};
+use bulkhead_sched::tcap::Claims;
 use zerocopy::FromZeros;
 
 /// Memory for objects.
@@ -14,15 +17,15 @@ pub(crate) fn room() -> Room<'static> {
     }
     Room {
         components: many(MAX_COMPONENTS, Component::default),
-        slots: many(16, || Capability::NULL),
+        slots: many(64, || Capability::NULL),
         threads: many(MAX_THREADS, Thread::default),
-        end_points: many(4, || EndPoint::EMPTY),
+        end_points: many(8, || EndPoint::EMPTY),
         bindings: many(4, Binding::default),
         servers: many(MAX_SERVERS, || Position::EMPTY),
-        schedulers: &mut [],
-        tcaps: many(8, Counters::default),
+        schedulers: many(4, || Scheduler::EMPTY),
+        tcaps: many(12, Counters::default),
         wires: &mut [],
-        bands: &mut [],
+        bands: many(2, Counters::default),
         regions: &mut [],
         quotas: &mut [],
         processes: &mut [],
@@ -40,5 +43,10 @@ pub(crate) fn time_room() -> TimeRoom<'static> {
         core: Box::leak(Box::new(KernelCore::empty())),
         sleepers: Box::leak(Box::new(Sleepers::new())),
         accounts: Box::leak(Box::new(Accounts::new_zeroed())),
+        shares: ShareRoom {
+            claims: Box::leak(Box::new(Claims::new())),
+            bands: Box::leak(Box::new(Bands::new())),
+            state: Box::leak(Box::new(Shares::NONE)),
+        },
     }
 }

@@ -1,7 +1,7 @@
 //! Machine and time of the tests.
 
 use bulkhead_kernel_abi::Code;
-use bulkhead_objects::{Machine, NEVER, Pages, Time};
+use bulkhead_objects::{Claims, Machine, NEVER, Pages, Time};
 
 /// One server; temporal capability n is thread n's.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +39,40 @@ impl Pages for Fake {
     fn copy_image(&mut self, _: u32, _: u64) {}
     fn forget(&mut self, _: u16, _: u64) {}
     fn forget_all(&mut self, _: u16) {}
+}
+
+/// Nobody delegates, and there is no band.
+impl Claims for Fake {
+    fn delegate(&mut self, _: u16, _: u16, _: u64, _: u64, _: u64) -> Result<(), Code> {
+        Err(Code::NoTime)
+    }
+    fn transfer(&mut self, _: u16, _: u16, _: u64, _: u64) -> Result<(), Code> {
+        Err(Code::NoTime)
+    }
+    fn merge(&mut self, _: u16, _: u16, _: u64) -> Result<(), Code> {
+        Err(Code::NoTime)
+    }
+    fn create_claim(&mut self, _: u16, _: u16) -> Result<(), Code> {
+        Err(Code::Full)
+    }
+    fn set_permanent(&mut self, _: u16, _: u64) -> Result<(), Code> {
+        Err(Code::BadArgument)
+    }
+    fn claim(&self, _: u16) -> Option<[u64; 3]> {
+        None
+    }
+    fn create_server(&mut self, _: u16, _: [u64; 2], _: u64) -> Result<u16, Code> {
+        Err(Code::NotAdmitted)
+    }
+    fn set_server(&mut self, _: u16, _: [u64; 2], _: u64) -> Result<(), Code> {
+        Err(Code::Denied)
+    }
+    fn destroy_server(&mut self, _: u16, _: u64) -> Result<(), Code> {
+        Err(Code::Denied)
+    }
+    fn server(&self, _: u16) -> Option<[u64; 3]> {
+        None
+    }
 }
 
 impl Machine for Fake {
@@ -84,8 +118,12 @@ impl Time for Fake {
     fn emptied(&mut self, _: u16, _: u64) {
         self.current = None;
     }
-    fn set_priority(&mut self, tcap: u16, _: u16, priority: u64) {
+    fn asks(&mut self, tcap: u16, now: u64) -> bool {
+        self.usable_ticks(tcap, now) != 0
+    }
+    fn set_priority(&mut self, tcap: u16, _: u16, priority: u64) -> Result<(), Code> {
         self.current = (priority != 0).then_some((tcap, priority));
+        Ok(())
     }
     fn set_date(&mut self, _: u16, date_ticks: u64) {
         self.date_ticks = date_ticks;

@@ -8,7 +8,7 @@ pub(crate) mod time;
 
 use bulkhead_kernel_abi::boot::{
     BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, ProgramRow, QuotaRow, RegionRow, SchedulerRow,
-    SegmentRow, ServerRow, StackRow, Tables, ThreadRow,
+    SegmentRow, ServerRow, StackRow, Tables, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::call::Call;
 use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
@@ -43,6 +43,15 @@ pub(crate) struct Fake {
     /// What time was told of each position.
     pub(crate) filled: Vec<Option<u16>>,
     pub(crate) priorities: Vec<(u16, u16, u64)>,
+    /// Servers whose claims ask though nothing can be used, and claims that have passed through no scheduler that switches, a bit each.
+    pub(crate) goes_on: u64,
+    pub(crate) foreign: u64,
+    /// Permanent numbers of claims.
+    pub(crate) permanent: [u64; 8],
+    /// The claim that `tcap create` makes is there.
+    pub(crate) has_made: bool,
+    /// Budget and period of servers in the band.
+    pub(crate) made: [Option<[u64; 2]>; 2],
     pub(crate) dates: Vec<u64>,
     pub(crate) has_budget: bool,
     pub(crate) requests: Vec<(u16, u16, bool)>,
@@ -129,7 +138,7 @@ pub(crate) const TCAP_APP: u64 = 26;
 /// Thread 0; those of 1 to 7 follow.
 pub(crate) const THREAD: u64 = 28;
 pub(crate) const EMPTY: u64 = 36;
-pub(crate) const SLOTS: u32 = 40;
+pub(crate) const SLOTS: u32 = 41;
 
 /// A capability with every right.
 pub(crate) fn capability(kind: Kind, object: u16, word: u64) -> Capability {
@@ -178,6 +187,8 @@ const HOMES: [u16; 8] = [APP, APP, RT, RT, SUPERVISOR, CHILD, CHILD, SUPERVISOR]
 const TCAPS: [u16; 8] = [0, 0, 2, 3, 0, 4, 5, 1];
 /// Root servers of the temporal capabilities; number 6 is a delegated one.
 const ROOTS: [u16; 7] = [0, 1, 2, 2, 2, 2, 2];
+/// All claims: of the host, one that can be made, and those of the band's servers.
+const CLAIMS: usize = ROOTS.len() + 3;
 
 pub(crate) struct Rows {
     header: BootHeader,
@@ -186,10 +197,12 @@ pub(crate) struct Rows {
     stacks: Vec<StackRow>,
     capabilities: Vec<Capability>,
     pub(crate) threads: Vec<ThreadRow>,
-    servers: Vec<ServerRow>,
+    pub(crate) servers: Vec<ServerRow>,
     schedulers: Vec<SchedulerRow>,
     pub(crate) end_points: Vec<EndPointRow>,
     bindings: Vec<BindingRow>,
+    /// As many as the host made: their rows are the fake's.
+    tcaps: Vec<TcapRow>,
     quotas: Vec<QuotaRow>,
     regions: Vec<RegionRow>,
     programs: Vec<ProgramRow>,
@@ -266,6 +279,7 @@ impl Rows {
                 end_point(7, 6),
             ],
             bindings: (0..6u32).map(|number| binding(40 + number, 1)).collect(),
+            tcaps: vec![TcapRow::default(); ROOTS.len()],
             quotas: vec![],
             regions: vec![],
             programs: vec![],
@@ -289,7 +303,7 @@ impl Rows {
             servers: &self.servers,
             bands: &[],
             schedulers: &self.schedulers,
-            tcaps: &[],
+            tcaps: &self.tcaps,
             end_points: &self.end_points,
             bindings: &self.bindings,
             wires: &[],
@@ -306,9 +320,9 @@ impl Rows {
 pub(crate) fn fake() -> Fake {
     Fake {
         now: 10,
-        roots: ROOTS.to_vec(),
-        usable: vec![1_000; ROOTS.len()],
-        ranks: vec![5; ROOTS.len()],
+        roots: ROOTS.into_iter().chain([NONE; 3]).collect(),
+        usable: vec![1_000; CLAIMS],
+        ranks: vec![5; CLAIMS],
         filled: vec![None; 3],
         dates: vec![NEVER; 3],
         has_budget: true,

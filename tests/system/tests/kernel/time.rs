@@ -158,8 +158,8 @@ fn a_budget_that_comes_back_or_ends_takes_what_it_took() {
     println!("ways, shortest, longest: {said:?}");
     let (back, end) = (&said[0], &said[1]);
     assert!(back[0] >= 9 && end[0] >= 9, "{said:?}");
-    // Ten of them are that dates are not charged to the driver of an interrupt that comes with them.
-    assert!(back[1] <= 1_010 && back[2] <= 1_020 && end[1] <= 1_260, "{said:?}");
+    // Ten of them are that dates are not charged to the driver of an interrupt that comes with them, and forty that there may be claims on a server's time.
+    assert!(back[1] <= 1_050 && back[2] <= 1_060 && end[1] <= 1_310, "{said:?}");
     // What bounds of servers count for an exchange.
     assert!(back[2].max(end[1]) <= EXCHANGE, "{said:?}");
 }

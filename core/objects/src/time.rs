@@ -1,0 +1,138 @@
+//! Calls about time: claims on a server's, and servers in a band (`kernel.md` 3 and 4; CH-52, CH-53, QV-20, QV-37).
+//!
+//! Who may do what is decided here; what comes of it is [`crate::Time`]'s, so rules of amounts and admission are in `core/sched` alone.
+//!
+//! - To give time away takes `DELEGATE` of the claim that gives. Whoever has it says the number of the claim's own scheduler as well, so the same
+//!   right changes the permanent one.
+//! - To be given time takes `BIND`: numbers of the giver stay in the receiver, and somebody who gave one tick with bad numbers would spoil it. An end
+//!   point that may be notified may be given time for that.
+//! - A claim of the host lasts, since threads and end points are bound to it; one that was made by `create` ends in `merge`, unless a thread is awake on it.
+//! - A server of a band ends when no thread is bound to it or runs on it.
+
+use crate::calls::{Answer, values};
+use crate::{Counters, Objects, ThreadState, WORN, World};
+use bulkhead_kernel_abi::call::{Flag, ServerOperation, TcapOperation};
+use bulkhead_kernel_abi::capability::{TOKEN_MASK, right};
+use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
+
+impl Objects<'_> {
+    /// `delegate`.
+    pub(crate) fn delegate<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Result<(), Code> {
+        let [to, from, ticks, priority, flags, ..] = x;
+        if flags & !Flag::Notify.number() != 0 || priority > TOKEN_MASK {
+            return Err(Code::BadArgument);
+        }
+        let to = self.find(component, to)?;
+        let (tcap, told) = match to.kind() {
+            Some(Kind::TCap) if to.has(right::BIND) => (to.object, None),
+            Some(Kind::Send) if to.has(right::USE) => {
+                let end_point = self.room.end_points.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
+                if end_point.tcap == NONE {
+                    return Err(Code::Denied);
+                }
+                (end_point.tcap, Some((to.object, to.word)))
+            }
+            Some(Kind::TCap | Kind::Send) => return Err(Code::Denied),
+            _ => return Err(Code::BadCapability),
+        };
+        let from = self.find_as(component, from, Kind::TCap, right::DELEGATE)?.object;
+        world.delegate(tcap, from, ticks, priority, world.now_ticks())?;
+        if flags & Flag::Notify.number() != 0
+            && let Some((end_point, bits)) = told
+        {
+            self.send(world, end_point, bits);
+        }
+        Ok(())
+    }
+
+    /// `tcap`.
+    pub(crate) fn tcap<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
+        let [operation, x1, x2, x3, ..] = x;
+        let now = world.now_ticks();
+        let mut claim = |slot: u64, rights: u8| self.find_as(component, slot, Kind::TCap, rights).map(|one| one.object);
+        match TcapOperation::from_number(operation).ok_or(Code::BadCall)? {
+            TcapOperation::Create => self.create_tcap(world, component, x1, x2)?,
+            TcapOperation::Transfer => {
+                let (to, from) = (claim(x1, right::BIND)?, claim(x2, right::DELEGATE)?);
+                world.transfer(to, from, x3, now)?;
+            }
+            TcapOperation::Merge => {
+                let (to, from) = (claim(x1, right::BIND)?, claim(x2, right::DELEGATE)?);
+                let is_awake_on = |one: &crate::Thread| one.server != NONE && one.runs_on == from;
+                if from < self.first_tcap || self.room.threads.iter().any(is_awake_on) {
+                    return Err(Code::Busy);
+                }
+                world.merge(to, from, now)?;
+                if let Some(counters) = self.room.tcaps.get_mut(usize::from(from)) {
+                    counters.revoke();
+                }
+            }
+            TcapOperation::Priority => world.set_permanent(claim(x1, right::DELEGATE)?, x2)?,
+            TcapOperation::Read => {
+                let claim = claim(x1, right::READ)?;
+                return values(world.claim(claim).ok_or(Code::BadCapability)?);
+            }
+        }
+        values([])
+    }
+
+    /// Makes a claim without time, a scheduler's own.
+    fn create_tcap<W: World>(&mut self, world: &mut W, component: u16, scheduler: u64, to: u64) -> Result<(), Code> {
+        let scheduler = self.find_as(component, scheduler, Kind::Scheduler, right::USE)?.object;
+        let id = self.room.schedulers.get(usize::from(scheduler)).ok_or(Code::BadCapability)?.id;
+        self.empty(component, to)?;
+        let mut numbered = (0..NONE).zip(self.room.tcaps.iter());
+        let is_free = |number: u16, one: &Counters| number >= self.first_tcap && one.grant != WORN;
+        let free = numbered.find(|(number, one)| is_free(*number, one) && world.claim(*number).is_none());
+        let (object, counters) = free.map(|(number, counters)| (number, *counters)).ok_or(Code::Full)?;
+        world.create_claim(object, id)?;
+        let kind = Kind::TCap;
+        let made = Capability { kind: kind.number(), rights: kind.rights(), object, grant: counters.grant, word: 0 };
+        self.put(component, to, made)
+    }
+
+    /// `server`.
+    pub(crate) fn server<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
+        let [operation, slot, x2, x3, to, ..] = x;
+        let now = world.now_ticks();
+        let operation = ServerOperation::from_number(operation).ok_or(Code::BadCall)?;
+        if operation == ServerOperation::Create {
+            let band = self.find_as(component, slot, Kind::Band, right::USE)?.object;
+            self.empty(component, to)?;
+            let object = world.create_server(band, [x2, x3], now)?;
+            let position = self.room.servers.get(usize::from(object)).ok_or(Code::BadCapability)?;
+            let (kind, grant) = (Kind::Server, position.counters.grant);
+            self.put(component, to, Capability { kind: kind.number(), rights: kind.rights(), object, grant, word: 0 })?;
+            return values([]);
+        }
+        let rights = match operation {
+            ServerOperation::Create | ServerOperation::Set => right::USE,
+            ServerOperation::Destroy => right::STOP,
+            ServerOperation::Read => right::READ,
+        };
+        let server = self.find_as(component, slot, Kind::Server, rights)?.object;
+        match operation {
+            ServerOperation::Create => return Err(Code::BadCall),
+            ServerOperation::Set => world.set_server(server, [x2, x3], now)?,
+            ServerOperation::Destroy => self.destroy_server(world, server)?,
+            ServerOperation::Read => return values(world.server(server).ok_or(Code::BadCapability)?),
+        }
+        values([])
+    }
+
+    /// Ends a server of a band that nobody needs.
+    fn destroy_server<W: World>(&mut self, world: &mut W, server: u16) -> Result<(), Code> {
+        let needs_it = |one: &crate::Thread| {
+            one.state != ThreadState::Free && (one.server == server || world.root(one.tcap) == Some(server))
+        };
+        let pays = self.room.servers.get(usize::from(server)).is_some_and(|position| position.work != 0);
+        if pays || self.room.threads.iter().any(needs_it) {
+            return Err(Code::Busy);
+        }
+        world.destroy_server(server, world.now_ticks())?;
+        if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
+            position.counters.revoke();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,475 @@
+//! Claims on the time of servers, and servers made at run time: the calls' side of `core/sched` (`kernel.md` 3 and 4; CH-23, CH-50 to CH-57, QV-20, QV-37).
+//!
+//! An instance without schedulers has one claim for each server, on all that this one has. Then nothing here is looked at (`divides`): who may run
+//! is what `core/sched` says. In any other one each server has the claim of its position, and
+//!
+//! - it asks in `core/sched` while its claim does; otherwise it is *dry* until its budget grows, or a reservation ends;
+//! - what it uses is charged to its claim as well;
+//! - who takes the core from whom is compared by the numbers of common schedulers ([`Agreement`]).
+//!
+//! The number that `switch` gives a claim is for as long as that is in the position.
+
+use crate::servers::Servers;
+use bulkhead_arch::kernel::KernelMachine;
+use bulkhead_kernel_abi::boot::{BandRow, ServerRow, Tables, TcapRow};
+use bulkhead_kernel_abi::{ALL_TICKS, Code, MAX_SERVERS, MAX_TCAPS, NONE};
+use bulkhead_objects::{Claims as ClaimCalls, NEVER};
+use bulkhead_sched::Members;
+use bulkhead_sched::band::{Band, BandError, Bands, Quick};
+use bulkhead_sched::budget::{Budget, Share};
+use bulkhead_sched::kernel::{Agreement, Next, Stint};
+use bulkhead_sched::tcap::{ALL, Claims, Root, TcapError};
+use bulkhead_words::Rule;
+
+use crate::outside::Outside;
+
+/// No claim.
+const NOBODY: u8 = u8::MAX;
+/// Chunks of a band's server whose row does not say.
+const CHUNKS: u8 = 8;
+
+/// Memory for claims and bands.
+#[derive(Debug)]
+pub struct ShareRoom<'a> {
+    /// The claims.
+    pub claims: &'a mut Claims<MAX_TCAPS, MAX_SERVERS>,
+    /// The bands.
+    pub bands: &'a mut Bands<MAX_SERVERS>,
+    /// The rest.
+    pub state: &'a mut Shares,
+}
+
+/// What is known of claims beside themselves.
+#[derive(Debug)]
+pub struct Shares {
+    /// There are schedulers, or more claims than servers.
+    is_used: bool,
+    agreement: Agreement,
+    /// The claim of each server's position.
+    positions: [u8; MAX_SERVERS],
+    /// The claim that has a number of `switch` there, and whose number it is.
+    numbered: [(u8, u16); MAX_SERVERS],
+    /// Servers whose position is filled and does not ask.
+    dry: u64,
+    /// Through which claim the server is charged that was chosen last.
+    charged: u8,
+    /// And the one that gave the core away.
+    left: u8,
+    /// Claims whose time is over, of which the objects were not told.
+    spent: u64,
+    /// First claim that the host left free, and how many each scheduler may make.
+    first_made: u8,
+    most_made: u8,
+}
+
+const fn bit(number: u8) -> u64 {
+    if number < 64 { 1u64.wrapping_shl(number as u32) } else { 0 }
+}
+
+/// A number of the objects as one here; those are never as large.
+fn byte(number: u16) -> u8 {
+    u8::try_from(number).unwrap_or(NOBODY)
+}
+
+fn code(error: TcapError) -> Code {
+    match error {
+        TcapError::Number => Code::BadCapability,
+        TcapError::NoTime => Code::NoTime,
+        TcapError::Full => Code::Full,
+        TcapError::Busy => Code::Busy,
+        TcapError::Amount | TcapError::Priority => Code::BadArgument,
+        TcapError::Scheduler => Code::Denied,
+    }
+}
+
+fn band_code(error: BandError) -> Code {
+    match error {
+        BandError::Number => Code::Denied,
+        BandError::NotAdmitted | BandError::Core(_) => Code::NotAdmitted,
+        BandError::Full => Code::Full,
+    }
+}
+
+impl Shares {
+    /// Nobody has any.
+    pub const NONE: Self = Self {
+        is_used: false,
+        agreement: Agreement::new(),
+        positions: [NOBODY; MAX_SERVERS],
+        numbered: [(NOBODY, 0); MAX_SERVERS],
+        dry: 0,
+        charged: NOBODY,
+        left: NOBODY,
+        spent: 0,
+        first_made: NOBODY,
+        most_made: 0,
+    };
+
+    fn configure(&mut self, tables: &Tables<'_>) {
+        let schedulers = u8::try_from(tables.schedulers.len()).unwrap_or(NOBODY);
+        self.first_made = u8::try_from(tables.tcaps.len()).unwrap_or(NOBODY);
+        let free = (MAX_TCAPS as u8).saturating_sub(self.first_made);
+        self.most_made = free.checked_div(schedulers).unwrap_or(0);
+        self.is_used = schedulers != 0 || tables.tcaps.len() > tables.servers.len();
+    }
+
+    fn position(&self, slot: u8) -> u8 {
+        self.positions.get(usize::from(slot)).copied().unwrap_or(NOBODY)
+    }
+}
+
+impl ShareRoom<'_> {
+    pub(crate) fn is_used(&self) -> bool {
+        self.state.is_used
+    }
+
+    /// Makes the bands of the boot tables; false when they contradict each other.
+    #[inline(never)] // What it makes on its way is off the stack before the kernel itself is made.
+    pub(crate) fn make_bands(&mut self, tables: &Tables<'_>) -> bool {
+        self.state.configure(tables);
+        let with_test = tables.bands.iter().any(|band| band.admission != 0);
+        self.bands.clear(with_test.then(|| quick(tables.servers)));
+        tables.bands.iter().all(|row| self.bands.add(band(row, tables.servers)))
+    }
+}
+
+fn band(row: &BandRow, servers: &[ServerRow]) -> Band {
+    let chunks = servers.get(usize::from(row.first_server)).map_or(0, |server| server.chunks);
+    Band {
+        first_slot: byte(row.first_server),
+        slots: byte(row.servers),
+        shortest_ticks: row.shortest_period_ticks,
+        longest_ticks: row.longest_period_ticks,
+        budget_ticks: row.budget_ticks,
+        smallest_ticks: row.smallest_budget_ticks,
+        chunks: u8::try_from(chunks).ok().filter(|chunks| *chunks != 0).unwrap_or(CHUNKS),
+    }
+}
+
+/// The published test with the servers of the host.
+fn quick(servers: &[ServerRow]) -> Quick {
+    servers.iter().filter(|row| row.band == NONE).fold(Quick::new(), |quick, row| match Rule::from_number(row.rule) {
+        Some(Rule::Pibs) => {
+            let [numerator, denominator] =
+                [row.budget_ticks, row.period_ticks].map(|ticks| u32::try_from(ticks).unwrap_or(u32::MAX));
+            quick.with_io(Share { numerator, denominator })
+        }
+        Some(Rule::Sporadic | Rule::Deferrable | Rule::Polling) => quick.with_main(row.budget_ticks, row.period_ticks),
+        _ => quick,
+    })
+}
+
+impl Servers<'_> {
+    /// Makes the claims of the boot tables; `None` when they contradict each other.
+    #[inline(never)] // The same.
+    pub(crate) fn make_claims(&mut self, tcaps: &[TcapRow]) -> Option<()> {
+        let shares = &mut self.room.shares;
+        shares.claims.clear();
+        let own_of = |number: u8, row: &TcapRow| {
+            let server = self.rows.get(usize::from(row.server))?;
+            (server.tcap == u16::from(number)).then_some(*server)
+        };
+        for (claim, row) in (0..NOBODY).zip(tcaps) {
+            let permanent = row.priority.max(1);
+            match own_of(claim, row) {
+                Some(server) if server.band != NONE => {}
+                Some(_) => shares.claims.make_own(claim, byte(row.server), row.scheduler, permanent).ok()?,
+                None => shares.claims.create(claim, row.scheduler, permanent).ok()?,
+            }
+        }
+        for (claim, row) in (0..NOBODY).zip(tcaps).filter(|(_, row)| row.left_ticks == ALL_TICKS) {
+            if let (None, Some(server)) = (own_of(claim, row), self.rows.get(usize::from(row.server))) {
+                let (own, now) = (byte(server.tcap), self.now_ticks());
+                let root = self.room.core.root(byte(row.server), now)?;
+                self.room.shares.claims.delegate(claim, own, ALL, 0, &root, now).ok()?;
+            }
+            for word in row.vector.iter().take(usize::from(row.words)) {
+                // Of a scheduler through which it has not passed there is nothing to say.
+                let scheduler = word.wrapping_shr(48) as u16;
+                let _ = self.room.shares.claims.set_number(claim, scheduler, *word & 0xffff_ffff_ffff);
+            }
+        }
+        Some(())
+    }
+
+    /// A claim on everything of a server of which nothing is reserved: the server itself says what it has.
+    fn is_whole(&self, claim: u8) -> bool {
+        let claims = &self.room.shares.claims;
+        let is_on_all = |root: u8| claims.reserved_ticks(root) == 0;
+        claims.claim(claim).is_some_and(|one| one.left_ticks() == ALL && one.root().is_some_and(is_on_all))
+    }
+
+    fn root_of(&mut self, claim: u8) -> Option<Root> {
+        let server = self.room.shares.claims.claim(claim)?.root()?;
+        self.room.core.root(server, self.now_ticks())
+    }
+
+    /// What can be used through a claim now.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn claim_usable_ticks(&mut self, claim: u16) -> u64 {
+        let (claim, now) = (byte(claim), self.now_ticks());
+        self.root_of(claim).map_or(0, |root| self.room.shares.claims.usable_ticks(claim, &root, now))
+    }
+
+    pub(crate) fn claim_asks(&mut self, claim: u8) -> bool {
+        // With budget it can be used; without, it waits for that or goes on in the background.
+        self.is_whole(claim)
+            || self.root_of(claim).is_some_and(|root| self.room.shares.claims.asks(claim, &root, self.now_ticks()))
+    }
+
+    /// CH-51. Who has lost its time keeps nobody out.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn claim_outranks(&mut self, claim: u16, other: u16) -> bool {
+        let (claim, other, now) = (byte(claim), byte(other), self.now_ticks());
+        let Some(root) = self.root_of(claim) else { return false };
+        match self.root_of(other) {
+            Some(others) => self.room.shares.claims.outranks((claim, &root), (other, &others), now),
+            None => self.room.shares.claims.usable_ticks(claim, &root, now) != 0,
+        }
+    }
+
+    /// The position of a server is filled.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn fill(&mut self, server: u16, claim: u16) {
+        let (slot, claim) = (byte(server), byte(claim));
+        self.end_number(slot, claim);
+        if let Some(place) = self.room.shares.state.positions.get_mut(usize::from(slot)) {
+            *place = claim;
+        }
+        if self.claim_asks(claim) {
+            self.room.shares.state.dry &= !bit(slot);
+            self.wake(server);
+        } else {
+            self.dry_up(slot);
+        }
+    }
+
+    /// It is empty.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn empty(&mut self, server: u16) {
+        let slot = byte(server);
+        self.end_number(slot, NOBODY);
+        self.room.shares.state.left = self.room.shares.state.position(slot);
+        if let Some(place) = self.room.shares.state.positions.get_mut(usize::from(slot)) {
+            *place = NOBODY;
+        }
+        self.room.shares.state.dry &= !bit(slot);
+        self.block(server);
+    }
+
+    /// It does not ask, though somebody is there.
+    fn dry_up(&mut self, slot: u8) {
+        self.room.shares.state.dry |= bit(slot);
+        self.room.core.block(self.now_ticks(), slot);
+    }
+
+    /// The number that `switch` gave is over, unless this claim has it.
+    fn end_number(&mut self, slot: u8, claim: u8) {
+        let Some(place) = self.room.shares.state.numbered.get_mut(usize::from(slot)) else { return };
+        let (numbered, scheduler) = *place;
+        if numbered == NOBODY || numbered == claim {
+            return;
+        }
+        *place = (NOBODY, 0);
+        // One that ended since has no number.
+        let _ = self.room.shares.claims.set_number(numbered, scheduler, 0);
+    }
+
+    /// A scheduler gives a claim a number.
+    pub(crate) fn set_number(&mut self, claim: u16, scheduler: u16, priority: u64) -> Result<(), Code> {
+        let claim = byte(claim);
+        let server = self.room.shares.claims.claim(claim).and_then(|one| one.root());
+        self.room.shares.claims.set_number(claim, scheduler, priority).map_err(code)?;
+        let slot = server.unwrap_or(NOBODY);
+        self.end_number(slot, claim);
+        if let Some(place) = self.room.shares.state.numbered.get_mut(usize::from(slot)) {
+            *place = (claim, scheduler);
+        }
+        Ok(())
+    }
+
+    /// Time has passed: charges it to the claim of who ran, and lets claims expire.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn use_claims(&mut self, stint: Stint, ticks: u64) {
+        if stint != Stint::IDLE && !stint.is_background() {
+            self.spend(self.room.shares.state.charged, ticks);
+        }
+        while let Some(claim) = self.room.shares.claims.expire(self.now_ticks()) {
+            self.room.shares.state.spent |= bit(claim);
+        }
+    }
+
+    /// Who gave the core away has paid for loading its successor.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn use_leavers_claim(&mut self, leaver: Stint, ticks: u64) {
+        if !leaver.is_background() {
+            self.spend(self.room.shares.state.left, ticks);
+        }
+    }
+
+    fn spend(&mut self, claim: u8, ticks: u64) {
+        let root = self.room.shares.claims.claim(claim).and_then(|one| one.root());
+        let smallest_ticks = root.and_then(|root| self.room.core.budget(root)).map_or(1, smallest_ticks);
+        if self.room.shares.claims.spend(claim, ticks, smallest_ticks) {
+            self.room.shares.state.spent |= bit(claim);
+        }
+    }
+
+    /// Claims whose time is over since the last call.
+    pub(crate) fn take_spent(&mut self) -> Option<Members> {
+        self.divides.then(|| Members(core::mem::replace(&mut self.room.shares.state.spent, 0)))
+    }
+
+    /// Chooses which server runs, by the numbers of schedulers as well (CH-23).
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn choose_by_claims(&mut self) -> Next {
+        for slot in Members(self.room.shares.state.dry) {
+            if self.claim_asks(self.room.shares.state.position(slot)) {
+                self.room.shares.state.dry &= !bit(slot);
+                self.room.core.wake(self.now_ticks(), slot);
+            }
+        }
+        for _ in 0..MAX_SERVERS {
+            let (now, positions) = (self.now_ticks(), &self.room.shares.state.positions);
+            let position = |slot: u8| positions.get(usize::from(slot)).copied();
+            let (core, claims) = (&mut *self.room.core, &*self.room.shares.claims);
+            let (best, running) = (core.best(), core.running());
+            let agree = || {
+                let of = |stint: Stint| position(stint.server()).unwrap_or(NOBODY);
+                best.server() == running.server() || claims.agree(of(best), of(running))
+            };
+            // The usual case: nobody has a word in it.
+            let next = if core.vetoed() == 0 && agree() {
+                core.next(now)
+            } else {
+                self.room.shares.state.agreement.next(core, claims, position, now)
+            };
+            let slot = next.stint.server();
+            if next.stint == Stint::IDLE {
+                return next;
+            }
+            let claim = self.room.shares.state.position(slot);
+            if self.claim_asks(claim) {
+                self.room.shares.state.charged = claim;
+                return next;
+            }
+            self.dry_up(slot);
+        }
+        // Each round has taken one out.
+        self.room.core.next(self.now_ticks())
+    }
+
+    /// When claims say something else: the end of the one that runs, and when somebody who is dry may ask.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn claims_end_ticks(&mut self, stint: Stint) -> u64 {
+        let now = self.now_ticks();
+        let mut end_ticks = NEVER;
+        let claim = self.room.shares.state.charged;
+        if stint != Stint::IDLE && !stint.is_background() && !self.is_whole(claim) {
+            let usable_ticks = self.claim_usable_ticks(claim.into());
+            let claims = &self.room.shares.claims;
+            let expires_ticks = claims.claim(claim).map_or(NEVER, |one| one.expires_ticks());
+            end_ticks = now.saturating_add(usable_ticks).min(expires_ticks);
+        }
+        if self.room.shares.state.dry != 0 {
+            end_ticks = end_ticks.min(self.room.shares.claims.next_expiry_ticks());
+        }
+        for slot in Members(self.room.shares.state.dry) {
+            end_ticks = end_ticks.min(self.room.core.grows_ticks(slot, now));
+        }
+        end_ticks
+    }
+
+    /// A claim gives time to another one: who is awake on one that has nothing left is told.
+    fn give(
+        &mut self,
+        from: u16,
+        what: impl FnOnce(&mut Claims<MAX_TCAPS, MAX_SERVERS>, &Root, u64) -> Result<u64, TcapError>,
+    ) -> Result<(), Code> {
+        let (from, now) = (byte(from), self.now_ticks());
+        let root = self.root_of(from).ok_or(Code::NoTime)?;
+        what(self.room.shares.claims, &root, now).map_err(code)?;
+        if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {
+            self.room.shares.state.spent |= bit(from);
+        }
+        Ok(())
+    }
+}
+
+fn smallest_ticks(budget: &Budget) -> u64 {
+    match budget {
+        Budget::Sporadic(rule) => rule.parameters().smallest_chunk_ticks,
+        _ => 1,
+    }
+}
+
+impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
+    fn delegate(&mut self, to: u16, from: u16, ticks: u64, priority: u64, _now: u64) -> Result<(), Code> {
+        self.servers.give(from, |claims, root, now| claims.delegate(byte(to), byte(from), ticks, priority, root, now))
+    }
+
+    fn transfer(&mut self, to: u16, from: u16, ticks: u64, _now: u64) -> Result<(), Code> {
+        self.servers.give(from, |claims, root, now| claims.transfer(byte(to), byte(from), ticks, root, now))
+    }
+
+    fn merge(&mut self, to: u16, from: u16, _now: u64) -> Result<(), Code> {
+        let claims = &mut self.servers.room.shares.claims;
+        if claims.claim(byte(from)).is_some_and(|one| one.root().is_none()) {
+            return claims.delete(byte(from)).map_err(code);
+        }
+        self.servers.give(from, |claims, root, now| claims.merge(byte(to), byte(from), root, now))
+    }
+
+    fn create_claim(&mut self, tcap: u16, scheduler: u16) -> Result<(), Code> {
+        let shares = &self.servers.room.shares.state;
+        let claims = &mut self.servers.room.shares.claims;
+        let its = |number: u8| claims.claim(number).is_some_and(|one| one.own() == scheduler);
+        let made =
+            (shares.first_made..MAX_TCAPS as u8).fold(0u8, |count, number| count.wrapping_add(its(number).into()));
+        if made >= shares.most_made {
+            return Err(Code::Full);
+        }
+        claims.create(byte(tcap), scheduler, 1).map_err(code)
+    }
+
+    fn set_permanent(&mut self, tcap: u16, priority: u64) -> Result<(), Code> {
+        self.servers.room.shares.claims.set_permanent(byte(tcap), priority).map_err(code)
+    }
+
+    fn claim(&self, tcap: u16) -> Option<[u64; 3]> {
+        let claim = self.servers.room.shares.claims.claim(byte(tcap))?;
+        Some([claim.left_ticks(), claim.expires_ticks(), claim.permanent()])
+    }
+
+    fn create_server(&mut self, band: u16, budget_and_period: [u64; 2], now: u64) -> Result<u16, Code> {
+        let ([budget_ticks, period_ticks], servers) = (budget_and_period, &mut self.servers);
+        let (bands, core) = (&mut servers.room.shares.bands, &mut servers.room.core);
+        let slot = bands.create(core, now, byte(band), budget_ticks, period_ticks).map_err(band_code)?;
+        let claim = servers.rows.get(usize::from(slot)).map_or(NONE, |row| row.tcap);
+        // The number is the server's own, which had none before.
+        let _ = servers.room.shares.claims.make_own(byte(claim), slot, 0, 1);
+        Ok(slot.into())
+    }
+
+    fn set_server(&mut self, server: u16, budget_and_period: [u64; 2], now: u64) -> Result<(), Code> {
+        let ([budget_ticks, period_ticks], servers) = (budget_and_period, &mut self.servers);
+        let (bands, core) = (&mut servers.room.shares.bands, &mut servers.room.core);
+        bands.set(core, now, byte(server), budget_ticks, period_ticks).map_err(band_code)
+    }
+
+    fn destroy_server(&mut self, server: u16, now: u64) -> Result<(), Code> {
+        let servers = &mut self.servers;
+        servers.room.shares.bands.destroy(servers.room.core, now, byte(server)).map_err(band_code)?;
+        servers.room.shares.claims.drop_root(byte(server));
+        Ok(())
+    }
+
+    fn server(&self, server: u16) -> Option<[u64; 3]> {
+        let (row, slot) = (self.servers.rows.get(usize::from(server))?, byte(server));
+        let [budget_ticks, period_ticks] = match self.servers.room.core.budget(slot)? {
+            Budget::Sporadic(rule) => [rule.parameters().budget_ticks, rule.parameters().period_ticks],
+            _ => [row.budget_ticks, row.period_ticks],
+        };
+        Some([budget_ticks, period_ticks, self.servers.room.core.usage(slot).budgeted_ticks])
+    }
+}
