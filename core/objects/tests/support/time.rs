@@ -1,7 +1,9 @@
 //! The fake of time: claims are numbers of ticks, and a band has room for two servers.
 
-use super::Fake;
-use bulkhead_kernel_abi::{Code, NONE};
+use super::{Bench, Fake, Rows, SLOTS, capability};
+use bulkhead_kernel_abi::boot::ServerRow;
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
 use bulkhead_objects::{Claims, NEVER, Time};
 
 impl Time for Fake {
@@ -160,5 +162,39 @@ impl Claims for Fake {
     fn server(&self, server: u16) -> Option<[u64; 3]> {
         let Some(place) = server.checked_sub(BAND_SERVER) else { return Some([1, 2, 3]) };
         self.made[usize::from(place)].map(|[budget, period]| [budget, period, 0])
+    }
+}
+
+/// Slots of the application in an instance with a band: the band, and claims.
+pub(crate) const BAND: u64 = super::CALL_NOWHERE;
+/// Of the end point's, which can be given time, and of the scheduler's.
+pub(crate) const TCAP_GUEST: u64 = 27;
+pub(crate) const TCAP_ROOT: u64 = 40;
+/// One that can only be read.
+pub(crate) const TCAP_READ: u64 = super::WEAK_CALL;
+
+impl Rows {
+    /// The usual instance with a band of two servers, whose end point 4 was given no time yet.
+    pub(crate) fn with_band() -> Self {
+        let mut rows = Self::new();
+        let server = |tcap: u16| ServerRow { holder: NONE, band: 0, tcap, ..ServerRow::default() };
+        rows.servers.extend([server(BAND_TCAPS), server(BAND_TCAPS + 1)]);
+        let mut table = rows.tables().capabilities[..SLOTS as usize].to_vec();
+        table[BAND as usize] = capability(Kind::Band, 0, 0);
+        table[TCAP_GUEST as usize] = capability(Kind::TCap, 6, 0);
+        table[TCAP_ROOT as usize] = capability(Kind::TCap, 2, 0);
+        table[TCAP_READ as usize] = Capability { rights: right::READ, ..capability(Kind::TCap, 2, 0) };
+        rows.set_capabilities(table.iter().copied().cycle().take(SLOTS as usize * 5).collect());
+        rows
+    }
+}
+
+impl Bench<'_> {
+    /// What the fake knows of an instance with a band.
+    pub(crate) fn with_band(&mut self) -> &mut Self {
+        self.world.filled.resize(5, None);
+        self.world.dates.resize(5, NEVER);
+        self.world.roots[6] = NONE;
+        self
     }
 }

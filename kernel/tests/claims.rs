@@ -1,0 +1,387 @@
+//! Claims on the time of servers, numbers of schedulers and servers of a band, on a fake core: the kernel's own glue between calls and `core/sched`.
+
+use bulkhead_arch::fake::kernel::FakeCore;
+use bulkhead_arch::kernel::Entry;
+use bulkhead_kernel::{Kernel, Next};
+use bulkhead_kernel_abi::boot::{
+    BandRow, BootHeader, ComponentRow, EndPointRow, SchedulerRow, ServerRow, Tables, TcapRow, ThreadRow,
+};
+use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::{ALL_TICKS, Capability, Code, Kind, NONE};
+use bulkhead_words::{Rule, ServerFlag};
+use support::{room, time_room};
+
+mod support;
+
+/// Slots of the one table that all components have.
+const RECEIVE: u64 = 1;
+const SEND: u64 = 2;
+const BAND: u64 = 3;
+const SCHEDULER: u64 = 4;
+/// Temporal capability 0; the others follow.
+const TCAP: u64 = 5;
+/// Thread 0; the others follow.
+const THREAD: u64 = 12;
+const EMPTY: u64 = 16;
+const NOTIFY: u64 = Flag::Notify.number();
+
+fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
+    ServerRow {
+        rule: Rule::Sporadic.number(),
+        flags: ServerFlag::DispatchAnchor.number(),
+        budget_ticks,
+        period_ticks,
+        smallest_chunk_ticks: 1,
+        chunks: 8,
+        level,
+        background: 255,
+        holder: NONE,
+        band: NONE,
+        ..ServerRow::default()
+    }
+}
+
+fn unlimited(level: u8) -> ServerRow {
+    ServerRow { level, background: 255, holder: NONE, band: NONE, ..ServerRow::default() }
+}
+
+/// A claim of a scheduler, on everything of a server or, without one, on nothing.
+fn claim(server: u16, scheduler: u16, priority: u64) -> TcapRow {
+    let left_ticks = if server == NONE { 0 } else { ALL_TICKS };
+    TcapRow { left_ticks, server, scheduler, priority, ..TcapRow::default() }
+}
+
+#[derive(Default)]
+struct Rows {
+    servers: Vec<ServerRow>,
+    tcaps: Vec<TcapRow>,
+    /// Temporal capability and scheduler of each thread.
+    threads: Vec<(u16, u16)>,
+    schedulers: Vec<SchedulerRow>,
+    bands: Vec<BandRow>,
+}
+
+impl Rows {
+    fn tables(&self) -> Tables<'static> {
+        let capability = |kind: Kind, object: u16| Capability {
+            kind: kind.number(),
+            rights: kind.rights(),
+            object,
+            grant: 1,
+            word: 1,
+        };
+        let mut slots = vec![Capability::NULL; 32];
+        for (slot, kind) in
+            [(RECEIVE, Kind::Receive), (SEND, Kind::Send), (BAND, Kind::Band), (SCHEDULER, Kind::Scheduler)]
+        {
+            slots[slot as usize] = capability(kind, 0);
+        }
+        for number in 0..7 {
+            slots[TCAP as usize + usize::from(number)] = capability(Kind::TCap, number);
+        }
+        for number in 0..4 {
+            slots[THREAD as usize + usize::from(number)] = capability(Kind::Thread, number);
+        }
+        let thread = |(number, (tcap, scheduler)): (u64, &(u16, u16))| ThreadRow {
+            tcap: *tcap,
+            scheduler: *scheduler,
+            label: 100 + number,
+            server: self.tcaps[usize::from(*tcap)].server,
+            entry: 0x40_0010,
+            started: 1,
+            end_point: if number == 0 { 0 } else { NONE },
+            ..ThreadRow::default()
+        };
+        let server = |(number, row): (u16, &ServerRow)| ServerRow { tcap: number, ..*row };
+        let last = (self.tcaps.len() - 1) as u16;
+        Tables {
+            header: Box::leak(Box::new(BootHeader::default())),
+            components: Vec::leak(vec![ComponentRow {
+                root: 0x1000,
+                slots: 32,
+                supervisor: NONE,
+                ..ComponentRow::default()
+            }]),
+            entries: &[],
+            stacks: &[],
+            capabilities: Vec::leak(slots),
+            threads: Vec::leak((0..).zip(&self.threads).map(thread).collect()),
+            servers: Vec::leak((0..).zip(&self.servers).map(server).collect()),
+            bands: Vec::leak(self.bands.clone()),
+            schedulers: Vec::leak(self.schedulers.clone()),
+            tcaps: Vec::leak(self.tcaps.clone()),
+            end_points: Vec::leak(vec![EndPointRow { tcap: last, ..EndPointRow::default() }]),
+            bindings: &[],
+            wires: &[],
+            exports: &[],
+            quotas: &[],
+            regions: &[],
+            programs: &[],
+            segments: &[],
+        }
+    }
+}
+
+struct Test {
+    kernel: Kernel<'static, FakeCore>,
+    running: Option<u16>,
+    ran: Vec<(u16, u64)>,
+}
+
+impl Test {
+    fn new(rows: &Rows) -> Self {
+        let tables = rows.tables();
+        let kernel = Kernel::new(FakeCore::default(), room(), time_room(), &tables, 62_500_000).expect("rows");
+        let mut this = Self { kernel, running: None, ran: Vec::new() };
+        let next = this.kernel.choose();
+        this.take(next);
+        this
+    }
+
+    fn take(&mut self, next: Next) {
+        let Next::Thread(thread) = next else { panic!("a thread is left") };
+        self.running = Some(thread);
+    }
+
+    fn now(&mut self) -> u64 {
+        self.kernel.machine().now_ticks
+    }
+
+    /// Everybody spins until then.
+    fn spin(&mut self, until: u64) {
+        while self.now() < until {
+            let now = self.now();
+            let core = self.kernel.machine();
+            let next = core.timer_ticks.clamp(now, until);
+            core.now_ticks = next;
+            let rings = core.timer_ticks <= next;
+            let running = self.running.expect("somebody runs");
+            match self.ran.last_mut().filter(|(who, _)| *who == running) {
+                Some((_, ticks)) => *ticks += next - now,
+                None => self.ran.push((running, next - now)),
+            }
+            if rings {
+                let next = self.kernel.enter(Entry::Interrupt);
+                self.take(next);
+            }
+        }
+        self.ran.retain(|(_, ticks)| *ticks != 0);
+    }
+
+    /// A call of who runs; returns its code, if it goes on.
+    fn call(&mut self, call: Call, arguments: &[u64]) -> Code {
+        let caller = self.running.expect("somebody runs");
+        let registers = self.kernel.registers().expect("it runs");
+        registers.x[..8].fill(0);
+        registers.x[..arguments.len()].copy_from_slice(arguments);
+        let syndrome = 0x15 << 26 | 1 << 25 | u64::from(call.number());
+        let next = self.kernel.enter(Entry::Synchronous { syndrome, address: 0 });
+        self.take(next);
+        self.code(caller)
+    }
+
+    fn code(&self, thread: u16) -> Code {
+        Code::from_number(self.x(thread, 0)).expect("a code")
+    }
+
+    fn x(&self, thread: u16, register: usize) -> u64 {
+        self.kernel.objects().room().threads[usize::from(thread)].registers.x[register]
+    }
+
+    /// What server and background were charged.
+    fn charged(&self, server: usize) -> (u64, u64) {
+        let account = &self.kernel.accounts().servers[server];
+        (account.charged_ticks, account.background_ticks)
+    }
+}
+
+/// A client of a server of its own, and thread 0, which waits on a less important server for its end point; claim 2 is the end point's.
+fn client_and_server() -> Test {
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), sporadic(1, 500, 1000)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(1, NONE), (0, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    assert_eq!(test.running, Some(1));
+    test.call(Call::Receive, &[0, 0, 10]);
+    assert_eq!(test.running, Some(0));
+    test.call(Call::Receive, &[RECEIVE, Flag::All.number(), 0]);
+    assert_eq!((test.running, test.now()), (Some(1), 10));
+    test
+}
+
+/// CH-22, CH-52, TCAP-02: what a client gives is used at its level, on its budget, up to the amount and no further; then the receiver has its own.
+#[test]
+fn work_for_a_client_is_done_at_its_level_and_on_its_budget() {
+    let mut test = client_and_server();
+    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP, 50, 0, NOTIFY]), Code::Ok);
+    // The client has the rest, which is not reserved, and goes on first.
+    test.spin(30);
+    test.call(Call::Receive, &[0, 0, 5000]);
+    assert_eq!(test.running, Some(0));
+    assert_eq!(test.kernel.objects().room().threads[0].server, 0);
+    test.spin(200);
+    assert_eq!(test.kernel.objects().room().threads[0].server, 1);
+    assert_eq!(test.call(Call::Version, &[]), Code::Ok);
+    assert_eq!((test.charged(0), test.charged(1)), ((70, 0), (120, 0)));
+    assert_eq!(test.ran, [(1, 20), (0, 170)]);
+    // Hoarded time does not add to the envelope: 150 of 200 are left to the client in its period.
+    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP, 0, 0, 0]), Code::Ok, "of somebody else's, by its capability");
+    let claims = [TCAP, TCAP + 2].map(|slot| {
+        assert_eq!(test.call(Call::Tcap, &[4, slot]), Code::Ok);
+        test.x(0, 1)
+    });
+    assert_eq!(claims, [ALL_TICKS, 130]);
+}
+
+/// CH-50, CH-54: what is reserved nobody else uses, and it ends with its date though nobody used it.
+#[test]
+fn what_is_given_is_kept_until_it_expires() {
+    let mut test = client_and_server();
+    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP, 120, 0, 0]), Code::Ok);
+    assert_eq!(test.call(Call::Tcap, &[4, TCAP + 2]), Code::Ok);
+    // A period after it woke.
+    assert_eq!((test.x(1, 1), test.x(1, 2), test.x(1, 3)), (120, 1010, 1));
+    // 80 are its own. Then the core is idle until the reservation ends.
+    test.spin(95);
+    assert_eq!((test.ran.clone(), test.now()), (vec![(1, 80)], 1010));
+    assert_eq!((test.charged(0).0, test.kernel.accounts().idle_ticks), (80, 10 + 920));
+    test.spin(1300);
+    assert_eq!((test.ran.clone(), test.charged(0).0), (vec![(1, 280)], 280));
+}
+
+/// CH-52: refusals are those of the rule.
+#[test]
+fn refusals_of_time_have_their_codes() {
+    let mut test = client_and_server();
+    assert_eq!(test.call(Call::Delegate, &[TCAP + 1, TCAP, 5, 0, 0]), Code::Busy, "one claim, one payer");
+    assert_eq!(test.call(Call::Delegate, &[TCAP, TCAP + 2, 5, 0, 0]), Code::NoTime);
+    assert_eq!(test.call(Call::Delegate, &[TCAP + 2, TCAP, 5, 0, 0]), Code::Ok);
+    assert_eq!(
+        test.call(Call::Delegate, &[TCAP + 2, TCAP + 2, ALL_TICKS, 9, 0]),
+        Code::Ok,
+        "to itself the priority alone"
+    );
+    assert_eq!(test.call(Call::Tcap, &[3, TCAP + 2, 0]), Code::BadArgument);
+    assert_eq!(test.call(Call::Tcap, &[2, TCAP, TCAP + 2]), Code::Busy, "the host's");
+    assert_eq!(test.call(Call::Server, &[2, 20]), Code::BadCapability);
+}
+
+/// CH-23: two servers whose claims have passed through scheduler 7, which has another opinion than the levels; the better level wakes at 100.
+fn two_opinions(of_the_better: u16, limited: bool) -> Vec<(u16, u64)> {
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), if limited { sporadic(1, 300, 1000) } else { unlimited(1) }],
+        tcaps: vec![claim(0, of_the_better, 5), claim(1, 7, 3), claim(NONE, 0, 1)],
+        threads: vec![(0, NONE), (1, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    test.call(Call::Receive, &[0, 0, 100]);
+    assert_eq!(test.running, Some(1));
+    test.spin(700);
+    test.ran
+}
+
+/// CH-23: nobody is preempted against the word of a scheduler that both have in common; who was passed over comes as soon as the other one gives way.
+#[test]
+fn a_common_scheduler_has_a_word_in_who_preempts() {
+    assert_eq!(two_opinions(7, true), [(1, 300), (0, 200)]);
+    assert_eq!(two_opinions(8, true), [(1, 100), (0, 200), (1, 200)], "no scheduler in common");
+    assert_eq!(two_opinions(7, false), [(1, 100), (0, 200), (1, 400)], "without a limit it keeps nobody out");
+}
+
+/// QV-20, QV-37: servers are made within what the host reserved, run threads with their budgets, and come back a period after their end.
+#[test]
+fn a_band_admits_what_it_was_counted_for() {
+    let in_band = ServerRow { band: 0, level: 0, ..sporadic(0, 0, 0) };
+    let band = BandRow {
+        shortest_period_ticks: 500,
+        longest_period_ticks: 2000,
+        budget_ticks: 100,
+        smallest_budget_ticks: 10,
+        servers: 2,
+        ..BandRow::default()
+    };
+    let rows = Rows {
+        servers: vec![in_band, in_band, unlimited(5)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1)],
+        threads: vec![(2, NONE), (2, NONE)],
+        bands: vec![band],
+        ..Rows::default()
+    };
+    for more in [0, 1] {
+        // With one claim more the kernel looks at claims, and comes to the same.
+        let rows = Rows {
+            tcaps: [&rows.tcaps[..], &vec![claim(NONE, 0, 1); more]].concat(),
+            bands: rows.bands.clone(),
+            servers: rows.servers.clone(),
+            threads: rows.threads.clone(),
+            ..Rows::default()
+        };
+        let mut test = Test::new(&rows);
+        let me = test.running.expect("runs");
+        let other = THREAD + u64::from(1 - me);
+        assert_eq!(test.call(Call::Server, &[0, BAND, 101, 1000, EMPTY]), Code::NotAdmitted);
+        assert_eq!(test.call(Call::Server, &[0, BAND, 9, 1000, EMPTY]), Code::NotAdmitted, "too small");
+        assert_eq!(test.call(Call::Server, &[0, BAND, 60, 499, EMPTY]), Code::NotAdmitted, "too often");
+        assert_eq!(test.call(Call::Server, &[0, BAND, 60, 1000, EMPTY]), Code::Ok);
+        assert_eq!(test.call(Call::Server, &[0, BAND, 41, 1000, EMPTY + 1]), Code::NotAdmitted, "the sum");
+        assert_eq!(test.call(Call::Server, &[0, BAND, 40, 500, EMPTY + 1]), Code::Ok);
+        assert_eq!(test.call(Call::Server, &[0, BAND, 10, 500, EMPTY + 2]), Code::Full);
+        assert_eq!((test.call(Call::Server, &[3, EMPTY]), test.x(me, 1), test.x(me, 2)), (Code::Ok, 60, 1000));
+        // The other thread runs there, above this one.
+        assert_eq!(test.call(Call::Thread, &[6, other, EMPTY]), Code::Ok);
+        assert_eq!(test.running, Some(1 - me));
+        test.spin(2000);
+        assert_eq!(
+            (test.charged(0).0, test.ran.clone()),
+            (120, vec![(1 - me, 60), (me, 940), (1 - me, 60), (me, 940)])
+        );
+        assert_eq!((test.running, test.call(Call::Server, &[2, EMPTY])), (Some(1 - me), Code::Busy));
+    }
+}
+
+/// Without budget a scheduler's server goes on in the background, and the scheduler says there who runs; a number of `switch` is for as long as that runs.
+#[test]
+fn a_scheduler_says_in_the_background_who_runs() {
+    let server = ServerRow { background: 64, holder: 0, ..sporadic(0, 100, 1000) };
+    let rows = Rows {
+        servers: vec![server],
+        tcaps: vec![claim(0, 1, 1), claim(0, 1, 6), claim(0, 1, 8), claim(NONE, 1, 4)],
+        threads: vec![(0, NONE), (1, 0), (2, 0)],
+        schedulers: vec![SchedulerRow { thread: 0, parent: NONE, id: 1, reserved: 0 }],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    // Whoever is first, the scheduler's thread has the best number.
+    assert_eq!(test.running, Some(0));
+    for _ in 0..2 {
+        assert_eq!(test.call(Call::Events, &[SCHEDULER, 1]), Code::Ok);
+    }
+    let switch = |test: &mut Test, thread: u64, number: u64, timeout: u64| {
+        let token = test.kernel.objects().room().schedulers[0].token;
+        test.call(Call::Switch, &[SCHEDULER, THREAD + thread, 0, number, timeout, token])
+    };
+    assert_eq!((switch(&mut test, 1, 5, 50), test.running), (Code::Ok, Some(1)));
+    assert_eq!(test.call(Call::Tcap, &[4, TCAP + 1]), Code::Ok);
+    test.spin(150);
+    assert_eq!((test.running, test.ran.clone()), (Some(0), vec![(1, 50), (0, 100)]), "the time-out");
+    assert_eq!((switch(&mut test, 2, 0, 0), test.running), (Code::Ok, Some(2)), "in the background");
+    assert_eq!(test.charged(0), (100, 50));
+    // A claim that is finite never is.
+    assert_eq!(test.call(Call::Delegate, &[TCAP + 3, TCAP + 2, 10, 0, 0]), Code::NoTime);
+    test.spin(1010);
+    assert_eq!(test.call(Call::Delegate, &[TCAP + 3, TCAP + 2, 30, 0, 0]), Code::Ok);
+    let token = test.kernel.objects().room().schedulers[0].token;
+    assert_eq!(test.call(Call::Switch, &[SCHEDULER, THREAD + 2, TCAP + 3, 0, 0, token]), Code::Ok);
+    test.ran.clear();
+    test.spin(1030);
+    assert_eq!(test.ran, [(2, 20)]);
+    // The end of the claim: the thread goes on with its own, and its scheduler is told.
+    test.spin(1060);
+    assert_eq!(test.ran, [(2, 50)]);
+    assert_eq!(test.kernel.objects().room().threads[2].runs_on, 2);
+    assert_eq!(test.kernel.objects().room().threads[2].event.what & 4, 4, "exhausted");
+}
