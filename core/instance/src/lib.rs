@@ -13,7 +13,7 @@ mod translation;
 mod write;
 
 use bulkhead_kernel_abi::Capability;
-use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow, ServerRow};
+use bulkhead_kernel_abi::boot::{BandRow, BindingRow, EndPointRow, SchedulerRow, ServerRow, TcapRow};
 
 pub use error::{Error, ProgramError};
 pub use interface::{Function, Interface};
@@ -32,6 +32,34 @@ pub struct Instance<'a> {
     pub end_points: Vec<EndPointRow>,
     /// By number.
     pub bindings: Vec<BindingRow>,
+    /// What schedulers in user space, and who makes servers, have of the servers' time.
+    pub shares: Shares,
+}
+
+/// Schedulers in user space, claims on time, and reserves for servers that are made at run time.
+#[derive(Clone, Debug, Default)]
+pub struct Shares {
+    /// By number.
+    pub schedulers: Vec<SchedulerRow>,
+    /// Claims on time beside those of the servers: their numbers are behind the numbers of the servers.
+    pub tcaps: Vec<TcapRow>,
+    /// By number; their servers have rows among the servers.
+    pub bands: Vec<BandRow>,
+    /// Threads that have a scheduler, or another claim than their server's.
+    pub members: Vec<Member>,
+}
+
+/// What a thread runs on, and who says when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Number of the thread.
+    pub thread: u16,
+    /// Scheduler whose it is, or [`bulkhead_kernel_abi::NONE`].
+    pub scheduler: u16,
+    /// Its claim.
+    pub tcap: u16,
+    /// What its scheduler knows it by.
+    pub label: u64,
 }
 
 /// A component.

@@ -1,8 +1,8 @@
 //! The boot tables as bytes: header, then spans of rows.
 
 use bulkhead_kernel_abi::boot::{
-    ALIGNMENT, BOOT_MAGIC, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, EndPointRow, EntryRow, ServerRow, Span,
-    StackRow, TcapRow, ThreadRow,
+    ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, EndPointRow, EntryRow,
+    SchedulerRow, ServerRow, Span, StackRow, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -27,6 +27,8 @@ pub(crate) struct Rows {
     pub(crate) capabilities: Vec<Capability>,
     pub(crate) threads: Vec<ThreadRow>,
     pub(crate) servers: Vec<ServerRow>,
+    pub(crate) bands: Vec<BandRow>,
+    pub(crate) schedulers: Vec<SchedulerRow>,
     pub(crate) tcaps: Vec<TcapRow>,
     pub(crate) end_points: Vec<EndPointRow>,
     pub(crate) bindings: Vec<BindingRow>,
@@ -45,6 +47,8 @@ impl Rows {
             capabilities: append(&mut bytes, &self.capabilities),
             threads: append(&mut bytes, &self.threads),
             servers: append(&mut bytes, &self.servers),
+            bands: append(&mut bytes, &self.bands),
+            schedulers: append(&mut bytes, &self.schedulers),
             tcaps: append(&mut bytes, &self.tcaps),
             end_points: append(&mut bytes, &self.end_points),
             bindings: append(&mut bytes, &self.bindings),

@@ -145,6 +145,9 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
         ("end points", instance.end_points.len(), bulkhead_kernel_abi::MAX_END_POINTS),
         ("bindings", instance.bindings.len(), bulkhead_kernel_abi::MAX_BINDINGS),
         ("servers", instance.servers.len(), bulkhead_kernel_abi::MAX_SERVERS),
+        ("schedulers", instance.shares.schedulers.len(), bulkhead_kernel_abi::MAX_SCHEDULERS),
+        ("bands", instance.shares.bands.len(), bulkhead_kernel_abi::MAX_BANDS),
+        ("temporal capabilities", instance.servers.len() + instance.shares.tcaps.len(), bulkhead_kernel_abi::MAX_TCAPS),
     ];
     match counts.iter().find(|(_, count, most)| count > most) {
         Some((what, count, most)) => {
@@ -164,6 +167,8 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         end_points: instance.end_points.clone(),
         bindings: instance.bindings.clone(),
         servers: instance.servers.clone(),
+        schedulers: instance.shares.schedulers.clone(),
+        bands: instance.shares.bands.clone(),
         ..Rows::default()
     };
     if rows.servers.is_empty() {
@@ -172,14 +177,18 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
     }
     for (number, row) in (0..).zip(&mut rows.servers) {
         row.tcap = number;
+        // Its own claim is its holder's.
+        let holder = instance.shares.schedulers.get(usize::from(row.holder));
         rows.tcaps.push(TcapRow {
             server: number,
+            scheduler: holder.map_or(0, |holder| holder.id),
             left_ticks: ALL_TICKS,
             expires_ticks: ALL_TICKS,
             end_point: NONE,
             ..TcapRow::default()
         });
     }
+    rows.tcaps.extend(&instance.shares.tcaps);
     for (number, (component, program)) in instance.components.iter().zip(programs).enumerate() {
         let mut name = [0; 16];
         name.iter_mut().take(15).zip(component.name.bytes()).for_each(|(slot, byte)| *slot = byte);
@@ -223,6 +232,12 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         for _ in 0..component.callers.stacks {
             rows.stacks.push(StackRow { top });
             top -= component.callers.stack_bytes + PAGE;
+        }
+    }
+    for member in &instance.shares.members {
+        let server = rows.tcaps.get(usize::from(member.tcap)).map_or(NONE, |tcap| tcap.server);
+        if let Some(row) = rows.threads.get_mut(usize::from(member.thread)) {
+            (row.scheduler, row.tcap, row.label, row.server) = (member.scheduler, member.tcap, member.label, server);
         }
     }
     rows

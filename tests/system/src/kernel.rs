@@ -191,6 +191,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
         servers: Vec::new(),
         end_points: vec![EndPointRow { thread: NONE, ..EndPointRow::default() }],
         bindings: vec![],
+        shares: bulkhead_instance::Shares::default(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }

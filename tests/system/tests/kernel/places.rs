@@ -46,6 +46,7 @@ impl Probes {
             servers: self.servers.clone(),
             end_points: self.end_points.clone(),
             bindings: self.bindings.clone(),
+            shares: bulkhead_instance::Shares::default(),
         };
         write(&instance).unwrap_or_else(|error| panic!("{error}"))
     }

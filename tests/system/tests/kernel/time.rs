@@ -152,6 +152,7 @@ fn a_budget_that_comes_back_or_ends_takes_what_it_took() {
         servers: vec![sporadic(0, 2), unlimited(1)],
         end_points: Vec::new(),
         bindings: Vec::new(),
+        shares: bulkhead_instance::Shares::default(),
     };
     let image = write(&instance).unwrap_or_else(|error| panic!("{error}"));
     let said = said(&image, &["came back: ", "used up: "]);

@@ -36,6 +36,7 @@ impl Resolver<'_> {
             servers: servers.rows(),
             end_points: end_points.rows(),
             bindings: interrupts.to_vec(),
+            shares: bulkhead_instance::Shares::default(),
         };
         match write(&instance) {
             Ok(bytes) => Some(Made {

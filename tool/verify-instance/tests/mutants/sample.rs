@@ -94,6 +94,7 @@ pub(crate) fn sample() -> Vec<u8> {
             ServerRow { rule: 3, budget_ticks: 50, period_ticks: 200, level: 3, background: 255, ..blank },
         ],
         end_points: vec![EndPointRow::default()],
+        shares: bulkhead_instance::Shares::default(),
         bindings: vec![
             BindingRow { intid: 40, bits: 1, default_client: NONE, ..BindingRow::default() },
             BindingRow {
