@@ -29,7 +29,7 @@ fn code(number: u64) -> Code {
 }
 
 /// States that a call is done, or its code.
-fn done(answer: [u64; 8]) -> Result<[u64; 8], Code> {
+pub(crate) fn done(answer: [u64; 8]) -> Result<[u64; 8], Code> {
     match code(answer[0]) {
         Code::Ok => Ok(answer),
         other => Err(other),

@@ -16,10 +16,13 @@
 //! The program's `build.rs` passes `-Tcomponent.ld`, the linker script of this crate.
 #![no_std]
 
+pub mod alone;
 #[cfg(target_os = "none")]
 pub mod call;
 #[cfg(target_os = "none")]
 pub mod interface;
+#[cfg(target_os = "none")]
+pub mod schedule;
 #[cfg(target_os = "none")]
 mod start;
 
