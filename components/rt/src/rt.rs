@@ -25,6 +25,24 @@ impl<W: Word, G: Guarded> Rt<W, G> {
         Self { lock, tasks, token: AtomicU64::new(0) }
     }
 
+    /// The scheduler's own thread makes a task before it takes events: otherwise nobody would run who could make one.
+    ///
+    /// # Errors
+    /// `BadArgument` for a priority that there is not, `Busy` for a task that is there.
+    pub fn introduce(&self, kernel: &mut impl Kernel, task: Task, priority: u8) -> Result<(), Code> {
+        self.inside(kernel, Who::Scheduler, |tasks, _| tasks.create(task, priority)).0
+    }
+
+    /// Asked by the scheduler's own thread: there is no task any more, and whoever was one has ended.
+    pub fn is_over(&self, kernel: &mut impl Kernel) -> bool {
+        self.inside(kernel, Who::Scheduler, |tasks, _| tasks.is_over()).0
+    }
+
+    /// Does something else that only one task may do at a time, and lets the best one run.
+    pub fn guard<R>(&self, kernel: &mut impl Kernel, me: Task, what: impl FnOnce() -> R) -> R {
+        self.act(kernel, me, |_| what())
+    }
+
     /// Makes a task; its thread is started by who asked, after this.
     ///
     /// # Errors

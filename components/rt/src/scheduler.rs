@@ -39,8 +39,8 @@ impl Scheduler {
         (self.events, self.stale)
     }
 
-    /// What its thread does for ever: takes events, decides, and waits if nobody can run.
-    pub fn round<K: Kernel, W: Word, G: Guarded>(&mut self, kernel: &mut K, rt: &Rt<W, G>) {
+    /// What its thread does for ever: takes events, decides, and waits if nobody can run; that was so when it returns false.
+    pub fn round<K: Kernel, W: Word, G: Guarded>(&mut self, kernel: &mut K, rt: &Rt<W, G>) -> bool {
         self.take(kernel);
         // The owner of the lock runs first; it is refused if there is something new.
         while !rt.entered(kernel, Who::Scheduler, self.token) {
@@ -49,18 +49,19 @@ impl Scheduler {
                 kernel.rest();
             }
         }
-        let (taken, of, token) = (self.taken, core::mem::take(&mut self.of), self.token);
-        self.taken = [(0, 0); MOST_TASKS];
+        let (taken, mut of, token) = (&mut self.taken, core::mem::take(&mut self.of), self.token);
         let ((chosen, earliest, quantum), _) = rt.do_and_leave(kernel, |tasks, now| {
             // Time may be back since: once in a turn it is tried.
-            if taken.iter().any(|(what, _)| what & Event::TIMEOUT != 0) {
-                tasks.try_unpaid_again();
+            let mut has_timeout = false;
+            while let Some(task) = Task::new(of.trailing_zeros().into()) {
+                of &= of.wrapping_sub(1);
+                let place = taken.get_mut(usize::from(task.number()));
+                let (what, used) = place.map(core::mem::take).unwrap_or_default();
+                has_timeout |= what & Event::TIMEOUT != 0;
+                tasks.told(task, what, used);
             }
-            for task in (0..MOST_TASKS as u64).filter_map(Task::new) {
-                let (what, used) = taken.get(usize::from(task.number())).copied().unwrap_or_default();
-                if of.wrapping_shr(u32::from(task.number())) & 1 != 0 {
-                    tasks.told(task, what, used);
-                }
+            if has_timeout {
+                tasks.try_unpaid_again();
             }
             rt.acted_on(token);
             tasks.pass_dates(now);
@@ -69,7 +70,7 @@ impl Scheduler {
         let Some(chosen) = chosen else {
             let watch_ticks = kernel.now_ticks().saturating_add(quantum);
             self.wait(kernel, rt, earliest.min(watch_ticks));
-            return;
+            return false;
         };
         match kernel.switch(Who::Task(chosen.task), chosen.number, chosen.timeout_ticks, token) {
             Ok(()) => {}
@@ -78,6 +79,7 @@ impl Scheduler {
             // It is not awake, or is not there: an event will say when it is.
             Err(_) => self.correct(kernel, rt, |tasks| tasks.is_not_awake(chosen.task)),
         }
+        true
     }
 
     /// Waits for an event, at most until a date: somebody that the kernel lets in meanwhile must not have the core for ever.

@@ -119,6 +119,8 @@ pub struct Tasks {
     ready: u64,
     /// Tasks with a date.
     dated: u64,
+    /// Tasks that nothing paid for, and perhaps others.
+    unpaid: u64,
     quantum_ticks: u64,
 }
 
@@ -140,7 +142,7 @@ impl Tasks {
         };
         let quantum_ticks = if quantum_ticks == 0 { 1 } else { quantum_ticks };
         let levels = [Level { ready: 0, place: 0 }; PRIORITIES];
-        Self { ones: [ONE; MOST_TASKS], levels, ready: 0, dated: 0, quantum_ticks }
+        Self { ones: [ONE; MOST_TASKS], levels, ready: 0, dated: 0, unpaid: 0, quantum_ticks }
     }
 
     /// Length of a turn.
@@ -194,6 +196,12 @@ impl Tasks {
         self.existing(task)?;
         self.change(task, |one| (one.is_created, one.waits) = (false, Waits::Nothing));
         Ok(())
+    }
+
+    /// There is no task, and nobody is awake who was one.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ones.iter().all(|one| !one.is_created && !one.is_awake)
     }
 
     fn existing(&self, task: Task) -> Result<One, Code> {
@@ -308,6 +316,7 @@ impl Tasks {
 
     /// The kernel refused to run a task because nothing pays for it.
     pub fn is_unpaid(&mut self, task: Task) {
+        self.unpaid |= task.bit();
         self.change(task, |one| one.is_unpaid = true);
     }
 
@@ -318,10 +327,10 @@ impl Tasks {
 
     /// Those that nothing paid for are tried again.
     pub fn try_unpaid_again(&mut self) {
-        for number in 0..MOST_TASKS as u64 {
-            if let Some(task) = Task::new(number).filter(|task| self.one(*task).is_unpaid) {
-                self.change(task, |one| one.is_unpaid = false);
-            }
+        let mut unpaid = core::mem::take(&mut self.unpaid);
+        while let Some(task) = Task::new(unpaid.trailing_zeros().into()) {
+            unpaid &= unpaid.wrapping_sub(1);
+            self.change(task, |one| one.is_unpaid = false);
         }
     }
 
