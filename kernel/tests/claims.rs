@@ -355,7 +355,7 @@ fn a_scheduler_says_in_the_background_who_runs() {
         ..Rows::default()
     };
     let mut test = Test::new(&rows);
-    // Whoever is first, the scheduler's thread has the best number.
+    // No matter who is first, the scheduler's thread has the best number.
     assert_eq!(test.running, Some(0));
     for _ in 0..2 {
         assert_eq!(test.call(Call::Events, &[SCHEDULER, 1]), Code::Ok);

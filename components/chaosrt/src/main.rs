@@ -105,7 +105,7 @@ fn task(token: u64, number: u64) -> Result<Task, Code> {
     if number < 48 && token >> number & 1 == 1 { Ok(task) } else { Err(Code::Denied) }
 }
 
-/// A task of this scheduler, whoever speaks for it.
+/// A task of this scheduler, no matter who speaks for it.
 fn any(number: u64) -> Result<Task, Code> {
     Task::new(number).ok_or(Code::BadArgument)
 }

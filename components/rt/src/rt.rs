@@ -33,7 +33,7 @@ impl<W: Word, G: Guarded> Rt<W, G> {
         self.inside(kernel, Who::Scheduler, |tasks, _| tasks.create(task, priority)).0
     }
 
-    /// Asked by the scheduler's own thread: there is no task any more, and whoever was one has ended.
+    /// Asked by the scheduler's own thread: there is no task any more, and all that were tasks have ended.
     pub fn is_over(&self, kernel: &mut impl Kernel) -> bool {
         self.inside(kernel, Who::Scheduler, |tasks, _| tasks.is_over()).0
     }

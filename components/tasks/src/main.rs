@@ -3,7 +3,7 @@
 #![no_std]
 #![no_main]
 
-use bulkhead_component::{Code, call, println, schedule};
+use bulkhead_component::{Code, call, println};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 bulkhead_component::entry!(main);
@@ -45,19 +45,13 @@ const WAKES: u8 = 5;
 const SLEEPS: u8 = 6;
 /// Takes blocks of memory and gives them back.
 const TAKES: u8 = 7;
-/// Gives time to the end point in slot `TOLD`, so many ticks, ten times.
-const DELEGATES: u8 = 8;
-/// Works for who notifies, and says how long it took.
-const WORKS: u8 = 9;
 
 /// 1 ms at 62.5 MHz.
 const MILLISECOND: u64 = 62_500;
 /// A longer time between two looks at the counter is an absence.
 const ABSENCE: u64 = 300;
-/// Slots: an end point of its own, one to be notified, and its own time.
+/// Slot of an end point of its own.
 const END_POINT: u64 = 10;
-const TOLD: u64 = 11;
-const TIME: u64 = 12;
 
 /// What the waiting task and the one that wakes it did, in turn.
 static TURNS: AtomicU64 = AtomicU64::new(0);
@@ -73,8 +67,6 @@ fn main(argument: u64) {
         WAKES => wakes(me, count),
         SLEEPS => sleeps(me, count),
         TAKES => takes(me),
-        DELEGATES => delegates(me, count),
-        WORKS => works(me, count),
         other => println!("task {me}: {other} is nothing that it does"),
     }
     let _ = rt::end(me, me);
@@ -180,43 +172,4 @@ fn takes(me: u64) {
     let wrong = rt::release(me, 63);
     println!("task {me} took {:?}, then {:#x}; not its: {wrong:?}", &blocks[..3], blocks[16]);
     println!("task {me} gave back: {:?}; as another: {:?}", rt::release(me, blocks[0]), rt::give_way(me + 1));
-}
-
-/// Each time the other one works on what this one has: it has to be through before this one goes on.
-fn delegates(me: u64, ticks: u64) {
-    let mut given = 0;
-    for _ in 0..10 {
-        let date = call::counter_ticks() / (10 * MILLISECOND) * (10 * MILLISECOND) + 10 * MILLISECOND;
-        let _ = call::receive(0, date);
-        match schedule::delegate(TOLD, TIME, ticks, 0, true) {
-            Ok(()) => given += 1,
-            Err(code) => println!("task {me}: {code:?}"),
-        }
-        let [left, ..] = schedule::claim(TIME).unwrap_or([0; 3]);
-        assert_eq!(left, u64::MAX);
-    }
-    let _ = call::receive(0, call::counter_ticks() + 20 * MILLISECOND);
-    println!("task {me} gave {given} times");
-}
-
-fn works(me: u64, ticks: u64) {
-    let (mut shortest, mut longest) = (u64::MAX, 0);
-    for _ in 0..10 {
-        if call::receive(END_POINT, 0).is_err() {
-            println!("task {me} cannot receive");
-        }
-        let start = call::counter_ticks();
-        let mut ran = 0;
-        let mut before = start;
-        while ran < ticks {
-            let now = call::counter_ticks();
-            if now - before <= ABSENCE {
-                ran += now - before;
-            }
-            before = now;
-        }
-        let took = call::counter_ticks() - start;
-        (shortest, longest) = (core::cmp::min(shortest, took), core::cmp::max(longest, took));
-    }
-    println!("task {me} worked ten times, {shortest} to {longest} ticks");
 }

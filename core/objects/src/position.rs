@@ -470,7 +470,7 @@ impl Objects<'_> {
         self.follow_head(world, server);
     }
 
-    /// Nothing is left of a claim: whoever is awake on it is brought to something else.
+    /// Nothing is left of a claim: all that are awake on it are brought to something else.
     pub fn spent<W: World>(&mut self, world: &mut W, tcap: u16) {
         for thread in 0..MAX_THREADS as u16 {
             if self.thread(thread).is_some_and(|one| one.server != NONE && one.runs_on == tcap) {

@@ -2,7 +2,7 @@
 //!
 //! Who may do what is decided here; what comes of it is [`crate::Time`]'s, so rules of amounts and admission are in `core/sched` alone.
 //!
-//! - To give time away takes `DELEGATE` of the claim that gives. Whoever has it says the number of the claim's own scheduler as well, so the same
+//! - To give time away takes `DELEGATE` of the claim that gives. Who has it says the number of the claim's own scheduler as well, so the same
 //!   right changes the permanent one.
 //! - To be given time takes `BIND`: numbers of the giver stay in the receiver, and somebody who gave one tick with bad numbers would spoil it. An end
 //!   point that may be notified may be given time for that.

@@ -5,8 +5,8 @@ use super::Family;
 const COMPONENTS: &str =
     "isolation is between partitions; components and calls: [kernel.md](specification/kernel.md) 5, 9";
 const PROXIES: &str = "partitions talk through channels; proxies: [kernel.md](specification/kernel.md) 13";
-const CLAIMS: &str = "a rule of `core/sched`, compared with a model on random histories; no kernel uses it yet: \
-                      [kernel.md](specification/kernel.md) 4";
+const CLAIMS: &str = "a rule of `core/sched`, compared with a model on random histories, and used by the kernel, whose calls and choice were tested on a fake core; on a core only claims of one \
+                      subsystem were: [kernel.md](specification/kernel.md) 4";
 
 const CALLS: &str = "calls by thread migration run on the board and in partitions; no asynchronous proxy yet: \
                      [kernel.md](specification/kernel.md) 5, 13";
@@ -25,16 +25,16 @@ pub(super) const FAMILY: Family = Family {
     in_part: &[
         (
             "CH-22",
-            "time of a client is used at its level and charged to its server by `core/sched`; no proxy delegates it yet ([kernel.md](specification/kernel.md) 4, 13)",
+            "time of a client that is delegated with a notification is used at its level and charged to its server, by the kernel on a fake core; no proxy delegates it yet ([kernel.md](specification/kernel.md) 4, 13)",
         ),
         ("CH-23", CLAIMS),
         (
             "CH-33",
-            "the limiter is in the monitor, because a sender may be hostile ([0021](design-records/0021-shared-cores.md)); it is reached by index, without search and lock. At user level it is in the library of `components/rt`, tested on the host; no component has it yet: [kernel.md](specification/kernel.md) 6",
+            "the limiter is in the monitor, because a sender may be hostile ([0021](design-records/0021-shared-cores.md)); it is reached by index, without search and lock. At user level it is in ChaosRT, on a core, reached by a number in the capability ([0054](design-records/0054-time-that-is-given.md)): [kernel.md](specification/kernel.md) 6",
         ),
         (
             "CH-3",
-            "the library of `components/rt`: fixed priorities, turns among equals, memory in blocks, on the kernel's own objects as a host test; no component on a core has it yet, and one core is one instance: [kernel.md](specification/kernel.md) 9",
+            "ChaosRT as a component on the board and in `direct`: fixed priorities, turns among equals, memory in blocks; one core is one instance: [kernel.md](specification/kernel.md) 9",
         ),
         (
             "CH-39",
@@ -77,7 +77,7 @@ pub(super) const FAMILY: Family = Family {
         ("CH-54", CLAIMS),
         (
             "CH-56",
-            "one timer, for the end of a budget, a turn, a limit and who sleeps; off when none of these would change who runs. Time-outs of `switch` were seen on the host alone: [kernel.md](specification/kernel.md) 3",
+            "one timer, for the end of a budget, a turn, a limit and who sleeps; off when none of these would change who runs. Ends of given time were seen on the host alone: [kernel.md](specification/kernel.md) 3",
         ),
     ],
     not_built: &[

@@ -64,7 +64,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-20",
-            "threads in the FIFO of a server, with turns of its own time, on a core; servers that come and go are in `core/sched`, and no call makes them yet: [kernel.md](specification/kernel.md) 3",
+            "threads in the FIFO of a server, with turns of its own time, on a core; servers that come and go are made by a call, on the board: [kernel.md](specification/kernel.md) 3",
         ),
         (
             "QV-32",
@@ -82,7 +82,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-37",
-            "computed for each core as information, where QV-38 decides; `check` counts a band of an instance as one server, the test of servers that are made at run time is in `core/sched`, and no description makes them yet",
+            "computed for each core as information, where QV-38 decides; `check` counts a band of an instance as one server, the kernel makes servers in it with the published test or without, on the board; no description runs them yet",
         ),
         (
             "QV-41",

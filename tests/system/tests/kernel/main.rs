@@ -2,6 +2,7 @@
 
 mod broken;
 mod calls;
+mod chaos;
 mod described;
 mod faults;
 mod held;
