@@ -5,6 +5,7 @@ mod calls;
 mod chaos;
 mod described;
 mod faults;
+mod given;
 mod held;
 mod hostile;
 mod places;
