@@ -39,10 +39,10 @@ break_place() {
     msr     CPACR_EL1, x1 ' ;;
         # EL0 maintains caches.
         cache) change $registers '| 1 << 12 | 1 << 19;' '| 1 << 12 | 1 << 19 | 1 << 26;' ;;
-        # A fault of a callee of another life gives a stack to the new one.
+        # A frame of another life is one of this life.
         frame)
             hosts='bulkhead-objects --test unwinding' attack=''
-            change core/objects/src/invoke.rs 'filter(|component| component.counters.life == life)' 'filter(|_| life != 0)'
+            change core/objects/src/unwind.rs 'self.component(component).is_none_or(|component| component.counters.life != life)' 'self.component(component).is_none_or(|_| life == u32::MAX)'
             ;;
         # The fast path does not give a callee's stack back.
         stack) attack=hostile::deep && change arch/src/el1/kernel/calls.s '    str     x15, [x12, #{free_stacks}]
