@@ -364,8 +364,14 @@ fn a_scheduler_says_in_the_background_who_runs() {
         let token = test.kernel.objects().room().schedulers[0].token;
         test.call(Call::Switch, &[SCHEDULER, THREAD + thread, 0, number, timeout, token])
     };
-    assert_eq!((switch(&mut test, 1, 5, 50), test.running), (Code::Ok, Some(1)));
+    assert_eq!((switch(&mut test, 1, 3, 50), test.running), (Code::Ok, Some(1)));
     assert_eq!(test.call(Call::Tcap, &[4, TCAP + 1]), Code::Ok);
+    test.spin(60);
+    // The number 3 was for as long as it ran: with its own it does not preempt a 5.
+    assert_eq!((switch(&mut test, 2, 5, 0), test.running), (Code::Ok, Some(2)));
+    assert_eq!(test.call(Call::Thread, &[2, THREAD + 1]), Code::Ok);
+    assert_eq!((test.call(Call::Thread, &[3, THREAD + 1]), test.running), (Code::Ok, Some(2)));
+    assert_eq!((switch(&mut test, 0, 0, 0), test.running), (Code::Ok, Some(0)));
     test.spin(150);
     assert_eq!((test.running, test.ran.clone()), (Some(0), vec![(1, 50), (0, 100)]), "the time-out");
     assert_eq!((switch(&mut test, 2, 0, 0), test.running), (Code::Ok, Some(2)), "in the background");
