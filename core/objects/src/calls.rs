@@ -385,6 +385,9 @@ impl Objects<'_> {
                 return values([]);
             }
         };
+        if then.is_some() && self.has_ended_meanwhile() {
+            return values([]);
+        }
         let number = self.find_as(component, x[1], Kind::Component, rights)?.object;
         let one = self.component(number).copied().ok_or(Code::BadCapability)?;
         if let Some(then) = then {
@@ -405,7 +408,15 @@ impl Objects<'_> {
 }
 
 impl Objects<'_> {
-    /// Ends a component in slices. A call that was interrupted and finds its work done by somebody else does not begin again.
+    /// States whether what the interrupted call of the thread that runs was ending has ended meanwhile, at the cost of somebody else: there is nothing to
+    /// begin again, and after a destruction no capability that is not void.
+    fn has_ended_meanwhile(&self) -> bool {
+        let sliced = self.thread(self.running).map_or(Sliced::NONE, |caller| caller.sliced);
+        let is_it = |one: &crate::Component| one.counters.life == sliced.life && one.state == ComponentState::Unwinding;
+        sliced.component != NONE && !self.component(sliced.component).is_some_and(is_it)
+    }
+
+    /// Ends a component in slices.
     fn end_by_call<W: World>(&mut self, world: &mut W, component: u16, then: ComponentState) -> Answer {
         let running = self.running;
         let one = self.component(component).copied().ok_or(Code::BadCapability)?;
@@ -413,8 +424,6 @@ impl Objects<'_> {
         let is_under_way = (sliced.component, sliced.life) == (component, one.counters.life);
         if !is_under_way {
             self.end_component(component, then)?;
-        } else if one.state != ComponentState::Unwinding {
-            return values([]);
         }
         let life = self.component(component).map_or(0, |one| one.counters.life);
         if self.end_in_slices(world, component) {

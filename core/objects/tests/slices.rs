@@ -156,3 +156,27 @@ fn what_was_begun_and_abandoned_is_destroyed() {
         }
     }
 }
+
+/// Who pays for an end that nobody waits for may come to its end between two slices of a call: the call that is made again finds nothing left to do, and not
+/// a void capability.
+#[test]
+fn a_destroy_or_reset_that_somebody_else_finished_is_done() {
+    for operation in [DESTROY, RESET] {
+        for at in 1..30 {
+            bench_of(&Rows::with_pool(), |b| {
+                b.start(&[0]);
+                until(b, 0);
+                assert_eq!(b.call(Call::Component, &USUAL), Code::Ok);
+                until(b, 0);
+                b.world.looks.set(at);
+                let mut outcome = b.svc(Call::Component, &[operation, EMPTY]);
+                if outcome == Outcome::Again {
+                    while b.objects.work(&mut b.world) {}
+                    until(b, 0);
+                    outcome = b.svc(Call::Component, &[operation, EMPTY]);
+                }
+                assert_eq!((outcome, b.thread(0).registers.x[0]), (Outcome::Done, 0), "{operation} at {at}");
+            });
+        }
+    }
+}
