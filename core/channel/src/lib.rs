@@ -7,6 +7,8 @@
 //! - *sampling* ([`SamplingWriter`], [`SamplingReader`]): the newest value, by Simpson's four slots;
 //! - *queuing* ([`QueuingWriter`], [`QueuingReader`]): messages in order, by a ring with one producer and one consumer.
 //!
+//! A wire ([`WireSender`], [`WireReceiver`]) carries notifications between instances of the real-time kernel in the same memory.
+//!
 //! Every operation is wait-free: no loop waits for the peer, and the work of a call is bounded by the port's own message
 //! size, whatever the peer's pages hold.
 //!
@@ -56,6 +58,7 @@ mod queuing;
 mod sampling;
 mod shared;
 mod window;
+mod wire;
 
 pub use error::{Corruption, OpenError, ReceiveError, SampleError, SendError, WriteError};
 pub use geometry::{Geometry, MAX_DEPTH, MAX_MESSAGE_BYTES};
@@ -64,3 +67,4 @@ pub use queuing::{QueuingReader, QueuingWriter};
 pub use sampling::{Sample, SamplingReader, SamplingWriter};
 pub use shared::SharedMemory;
 pub use window::{Message, PeerStatus, Written};
+pub use wire::{Entry, Look, WIRE_ENTRIES, WIRE_WINDOW_BYTES, WireReceiver, WireSender};

@@ -6,8 +6,8 @@
 //! it.
 
 use bulkhead_channel::{
-    Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SendError,
-    SharedMemory,
+    Entry, Geometry, Look, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter,
+    SendError, SharedMemory, WIRE_ENTRIES, WireReceiver, WireSender,
 };
 use bulkhead_guest_abi::channel::slot_stride;
 use loom::sync::Arc;
@@ -266,5 +266,101 @@ fn a_new_destination_takes_over_while_the_source_sends() {
             arrived.push(message.sequence);
         }
         assert_eq!(arrived, if sent { vec![1, 2, 3] } else { vec![1, 2] });
+    });
+}
+
+/// Words of a wire on the model checker's atomics: the destination's, and of the source the two of its head and four entries.
+struct Wire {
+    read: AtomicU64,
+    source: Vec<AtomicU64>,
+}
+
+impl Wire {
+    fn new() -> Self {
+        Self { read: AtomicU64::new(0), source: (0..10).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn cell(&self, word: usize) -> &AtomicU64 {
+        match word {
+            READER => &self.read,
+            _ if word >= WRITER + 8 => &self.source[2 + word - WRITER - 8],
+            _ => &self.source[word - WRITER],
+        }
+    }
+}
+
+impl SharedMemory for Wire {
+    fn words(&self) -> usize {
+        WRITER + 512
+    }
+
+    fn load(&self, word: usize) -> u64 {
+        self.cell(word).load(Ordering::Relaxed)
+    }
+
+    fn load_acquire(&self, word: usize) -> u64 {
+        self.cell(word).load(Ordering::Acquire)
+    }
+
+    fn store(&self, word: usize, value: u64) {
+        self.cell(word).store(value, Ordering::Relaxed);
+    }
+
+    fn store_release(&self, word: usize, value: u64) {
+        self.cell(word).store(value, Ordering::Release);
+    }
+}
+
+/// Takes what a look has brought, and adds it to what has arrived.
+fn drain(receiver: &mut WireReceiver, wire: &Wire, arrived: &mut Vec<u64>) {
+    let Look::Entries(count) = receiver.look(wire) else { panic!("an honest source") };
+    assert!(count <= WIRE_ENTRIES);
+    while let Some(entry) = receiver.take(wire) {
+        assert_eq!(entry.index + 40, entry.bits, "an entry is whole");
+        arrived.push(entry.index);
+    }
+}
+
+/// CH-39, CH-40: a source opens and sends while the destination opens and looks: each entry arrives whole, once and in order, none before it was sent, and all after
+/// the last doorbell.
+#[test]
+fn entries_of_a_wire_are_whole_once_and_in_order() {
+    explore(3, || {
+        let wire = Arc::new(Wire::new());
+        let other = wire.clone();
+        let source = thread::spawn(move || {
+            let mut sender = WireSender::open(&*other, 1);
+            for index in 1..=3 {
+                assert!(sender.send(&*other, Entry { index, bits: index + 40 }));
+            }
+        });
+        let (mut receiver, mut arrived) = (WireReceiver::new(), Vec::new());
+        drain(&mut receiver, &wire, &mut arrived);
+        drain(&mut receiver, &wire, &mut arrived);
+        source.join().unwrap();
+        drain(&mut receiver, &wire, &mut arrived);
+        assert_eq!(arrived, [1, 2, 3]);
+    });
+}
+
+/// The source starts again, its page cleared, while the destination looks: no entry is made up, and those of the new one arrive.
+#[test]
+fn a_source_starts_again_while_the_destination_takes() {
+    explore(2, || {
+        let wire = Arc::new(Wire::new());
+        let mut sender = WireSender::open(&*wire, 1);
+        assert!(sender.send(&*wire, Entry { index: 1, bits: 41 }));
+        let (mut receiver, mut arrived) = (WireReceiver::new(), Vec::new());
+        let other = wire.clone();
+        let source = thread::spawn(move || {
+            other.source.iter().for_each(|cell| cell.store(0, Ordering::Release));
+            // The counter has gone on: with the same value a destination that has not looked yet would take it for the old one.
+            let mut sender = WireSender::open(&*other, 2);
+            assert!(sender.send(&*other, Entry { index: 2, bits: 42 }));
+        });
+        drain(&mut receiver, &wire, &mut arrived);
+        source.join().unwrap();
+        drain(&mut receiver, &wire, &mut arrived);
+        assert!(arrived == [2] || arrived == [1, 2], "{arrived:?}");
     });
 }
