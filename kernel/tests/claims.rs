@@ -118,6 +118,7 @@ impl Rows {
             regions: &[],
             programs: &[],
             segments: &[],
+            devices: &[],
         }
     }
 }

@@ -80,6 +80,7 @@ fn tables() -> Tables<'static> {
         regions: &[],
         programs: &[],
         segments: &[],
+        devices: &[],
     }
 }
 

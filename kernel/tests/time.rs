@@ -86,6 +86,7 @@ fn tables(servers: &[ServerRow], threads: &[u16], payer: u16) -> Tables<'static>
         regions: &[],
         programs: &[],
         segments: &[],
+        devices: &[],
     }
 }
 

@@ -14,6 +14,7 @@ mod write;
 
 use bulkhead_kernel_abi::Capability;
 use bulkhead_kernel_abi::boot::{BandRow, BindingRow, EndPointRow, SchedulerRow, ServerRow, TcapRow};
+use bulkhead_kernel_abi::image::COMPONENT_DEVICES;
 
 pub use error::{Error, ProgramError};
 pub use interface::{Function, Interface};
@@ -79,14 +80,36 @@ pub struct Component<'a> {
     pub callers: Callers,
     /// What becomes of callers.
     pub policy: Policy,
+    /// Devices whose registers it has, at [`device_addresses`].
+    pub devices: Vec<Device>,
 }
 
-/// An import of a program, bound to a slot of its component.
+/// A device of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name, of which the first 15 bytes are kept.
+    pub name: String,
+    /// Physical address of its registers.
+    pub physical: u64,
+    /// Bytes of its registers, whole pages.
+    pub bytes: u64,
+}
+
+/// Where a component finds the registers of its devices, in their order.
+pub fn device_addresses(devices: &[Device]) -> impl Iterator<Item = u64> {
+    devices.iter().scan(COMPONENT_DEVICES, |next, device| {
+        let address = *next;
+        *next = address.saturating_add(device.bytes).saturating_add(translation::PAGE);
+        Some(address)
+    })
+}
+
+/// An import of a program, bound to a slot of its component or to the registers of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
     /// Name of the function.
     pub name: String,
-    /// Slot with the capability that is used.
+    /// Slot with the capability that is used, or the address of the registers.
     pub slot: u64,
 }
 

@@ -1,8 +1,8 @@
 //! The boot tables as bytes: header, then spans of rows.
 
 use bulkhead_kernel_abi::boot::{
-    ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, EndPointRow, EntryRow,
-    SchedulerRow, ServerRow, Span, StackRow, TcapRow, ThreadRow,
+    ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, DeviceRow, EndPointRow,
+    EntryRow, SchedulerRow, ServerRow, Span, StackRow, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -32,6 +32,7 @@ pub(crate) struct Rows {
     pub(crate) tcaps: Vec<TcapRow>,
     pub(crate) end_points: Vec<EndPointRow>,
     pub(crate) bindings: Vec<BindingRow>,
+    pub(crate) devices: Vec<DeviceRow>,
 }
 
 impl Rows {
@@ -52,6 +53,7 @@ impl Rows {
             tcaps: append(&mut bytes, &self.tcaps),
             end_points: append(&mut bytes, &self.end_points),
             bindings: append(&mut bytes, &self.bindings),
+            devices: append(&mut bytes, &self.devices),
             ..BootHeader::default()
         };
         header.bytes = bytes.len() as u64;

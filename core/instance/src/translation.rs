@@ -39,7 +39,9 @@ pub(crate) enum Access {
     KernelText,
     KernelConstants,
     KernelData,
-    /// Registers.
+    /// Registers of a component's devices.
+    ComponentDevice,
+    /// Registers of the kernel's.
     Device,
     /// What somebody else writes, beyond the caches.
     SharedConstants,
@@ -55,6 +57,7 @@ impl Access {
             Self::ComponentText => NORMAL | EL0 | READ_ONLY | PRIVILEGED_NEVER | NOT_GLOBAL,
             Self::ComponentConstants => NORMAL | EL0 | READ_ONLY | NEVER | NOT_GLOBAL,
             Self::ComponentData => NORMAL | EL0 | NEVER | NOT_GLOBAL,
+            Self::ComponentDevice => DEVICE | EL0 | NEVER | NOT_GLOBAL,
             Self::KernelText => NORMAL | READ_ONLY | UNPRIVILEGED_NEVER,
             Self::KernelConstants => NORMAL | READ_ONLY | NEVER,
             Self::KernelData => NORMAL | NEVER,

@@ -3,11 +3,12 @@
 use crate::program::{self, Program, Use};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
-use crate::{Component, Error, Instance, Interface, ProgramError};
+use crate::{Component, Error, Instance, Interface, ProgramError, device_addresses};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
-use bulkhead_kernel_abi::boot::{ComponentRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow};
+use bulkhead_kernel_abi::boot::{ComponentRow, DeviceRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow};
 use bulkhead_kernel_abi::image::{
-    COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD, MAGIC, RAM, SLOTS,
+    COMPONENT_DEVICES_END, COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD,
+    MAGIC, RAM, SLOTS,
 };
 use bulkhead_kernel_abi::{ALL_TICKS, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, NONE};
 use sha2::{Digest, Sha256};
@@ -136,6 +137,20 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
             callers.stack_bytes
         )));
     }
+    let devices = instance.components.iter().flat_map(|component| &component.devices);
+    let is_whole = |address: u64| address.is_multiple_of(PAGE);
+    if let Some(device) = devices.clone().find(|one| !is_whole(one.physical) || !is_whole(one.bytes) || one.bytes == 0)
+    {
+        return Err(Error::Description(format!("the registers of `{}` are not whole pages", device.name)));
+    }
+    let is_last = |one: &Component<'_>| {
+        device_addresses(&one.devices)
+            .zip(&one.devices)
+            .all(|(at, it)| at.saturating_add(it.bytes) <= COMPONENT_DEVICES_END)
+    };
+    if let Some(component) = instance.components.iter().find(|component| !is_last(component)) {
+        return Err(Error::Description(format!("the devices of `{}` have too many registers", component.name)));
+    }
     let stacks = callers.map(|callers| callers.stacks as usize).max().unwrap_or(0);
     let counts = [
         ("stacks for callers of one component", stacks, bulkhead_kernel_abi::MAX_STACKS),
@@ -144,6 +159,7 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
         ("capability slots", instance.components.iter().map(|component| component.capabilities.len()).sum(), SLOTS),
         ("end points", instance.end_points.len(), bulkhead_kernel_abi::MAX_END_POINTS),
         ("bindings", instance.bindings.len(), bulkhead_kernel_abi::MAX_BINDINGS),
+        ("devices", devices.count(), bulkhead_kernel_abi::MAX_DEVICES),
         ("servers", instance.servers.len(), bulkhead_kernel_abi::MAX_SERVERS),
         ("schedulers", instance.shares.schedulers.len(), bulkhead_kernel_abi::MAX_SCHEDULERS),
         ("bands", instance.shares.bands.len(), bulkhead_kernel_abi::MAX_BANDS),
@@ -190,10 +206,8 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
     }
     rows.tcaps.extend(&instance.shares.tcaps);
     for (number, (component, program)) in instance.components.iter().zip(programs).enumerate() {
-        let mut name = [0; 16];
-        name.iter_mut().take(15).zip(component.name.bytes()).for_each(|(slot, byte)| *slot = byte);
         rows.components.push(ComponentRow {
-            name,
+            name: name(&component.name),
             first_slot: rows.capabilities.len() as u32,
             slots: component.capabilities.len() as u32,
             first_entry: rows.entries.len() as u32,
@@ -213,6 +227,15 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         rows.entries
             .extend(exports.map(|function| EntryRow { address: function.address, signature: function.signature }));
         rows.capabilities.extend_from_slice(&component.capabilities);
+        let devices = device_addresses(&component.devices).zip(&component.devices);
+        rows.devices.extend(devices.map(|(address, device)| DeviceRow {
+            name: name(&device.name),
+            physical: device.physical,
+            address,
+            pages: (device.bytes / PAGE) as u32,
+            component: number as u16,
+            reserved: 0,
+        }));
         let mut top = COMPONENT_STACKS;
         for thread in &component.threads {
             rows.threads.push(ThreadRow {
@@ -241,6 +264,13 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         }
     }
     rows
+}
+
+/// A name as rows have it, with a zero behind it.
+fn name(text: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    name.iter_mut().take(15).zip(text.bytes()).for_each(|(slot, byte)| *slot = byte);
+    name
 }
 
 /// The end point that a thread takes from.
@@ -322,6 +352,9 @@ impl Image {
             let physical = self.reserve(bytes);
             space.map(top - bytes, physical, bytes, Access::ComponentData);
             top -= bytes + PAGE;
+        }
+        for (address, device) in device_addresses(&component.devices).zip(&component.devices) {
+            space.map(address, device.physical, device.bytes, Access::ComponentDevice);
         }
         space
     }

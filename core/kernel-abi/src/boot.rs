@@ -7,8 +7,8 @@
 mod rows;
 
 pub use rows::{
-    BandRow, BindingRow, ComponentRow, EndPointRow, EntryRow, ExportRow, ProgramRow, QuotaRow, RegionRow, SchedulerRow,
-    SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
+    BandRow, BindingRow, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, ProgramRow, QuotaRow, RegionRow,
+    SchedulerRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
 };
 
 use crate::{Capability, KERNEL_ABI_VERSION};
@@ -79,15 +79,17 @@ pub struct BootHeader {
     pub programs: Span,
     /// [`SegmentRow`]s of all programs.
     pub segments: Span,
+    /// [`DeviceRow`]s.
+    pub devices: Span,
     /// Physical address of the pool, whose pages nobody has at boot.
     pub pool_address: u64,
     /// Its pages.
     pub pool_pages: u32,
     /// Zero.
-    pub reserved: [u32; 3],
+    pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<BootHeader>() == 32 + 17 * 8 + 24);
+const _: () = assert!(size_of::<BootHeader>() == 32 + 18 * 8 + 16);
 const _: () = assert!(size_of::<BootHeader>().is_multiple_of(ALIGNMENT));
 
 /// Why boot tables are not taken.
@@ -144,6 +146,8 @@ pub struct Tables<'a> {
     pub programs: &'a [ProgramRow],
     /// Of all programs.
     pub segments: &'a [SegmentRow],
+    /// Of all components; for who looks at an instance, since the kernel has nothing to do with them.
+    pub devices: &'a [DeviceRow],
 }
 
 impl<'a> Tables<'a> {
@@ -184,6 +188,7 @@ impl<'a> Tables<'a> {
             regions: rows(bytes, header.regions, 14)?,
             programs: rows(bytes, header.programs, 15)?,
             segments: rows(bytes, header.segments, 16)?,
+            devices: rows(bytes, header.devices, 17)?,
         })
     }
 

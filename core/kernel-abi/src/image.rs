@@ -24,6 +24,11 @@ pub const KERNEL_HALF: u64 = 0xffff_ff80_0000_0000;
 pub const COMPONENT_TEXT: u64 = 0x40_0000;
 /// One past the highest byte of the first stack of a component; others lie below, each with an empty page below it.
 pub const COMPONENT_STACKS: u64 = 0x4000_0000;
+/// Address of the registers of a component's first device; those of the next ones follow, each with an empty page in front. Programs know it by name
+/// ([`DEVICE_SIGNATURE`]).
+pub const COMPONENT_DEVICES: u64 = 0x8000_0000;
+/// One past the last address that registers of devices can have.
+pub const COMPONENT_DEVICES_END: u64 = 0xc000_0000;
 
 /// Capability slots of all components together that a kernel has memory for.
 pub const SLOTS: usize = 1024;
@@ -118,6 +123,9 @@ pub const fn signature(text: &str) -> u64 {
     }
     hash
 }
+
+/// What an import has for a signature that is no function and is bound to a device: its word is the address of the registers, and no slot.
+pub const DEVICE_SIGNATURE: u64 = signature("device");
 
 /// The head has another magic.
 pub const REFUSED_MAGIC: u64 = 1;

@@ -43,7 +43,7 @@ pub use capability::{Capability, Kind};
 pub use code::Code;
 
 /// Counts up with any change of calls, codes, layouts or boot tables. A component carries the version it was built for.
-pub const KERNEL_ABI_VERSION: u32 = 2;
+pub const KERNEL_ABI_VERSION: u32 = 3;
 
 /// Most components of an instance, processes among them.
 pub const MAX_COMPONENTS: usize = 64;
@@ -65,6 +65,8 @@ pub const MAX_END_POINTS: usize = 128;
 pub const MAX_BINDINGS: usize = 32;
 /// Most interrupts that are held at once, their drivers being at work (measured, `kernel.md` 6: each makes others dearer).
 pub const MAX_HELD: usize = 4;
+/// Most devices whose registers components have.
+pub const MAX_DEVICES: usize = 32;
 /// Most wires to and from other instances.
 pub const MAX_WIRES: usize = 8;
 /// Entries of a wire's ring (CH-40).

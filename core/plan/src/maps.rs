@@ -4,7 +4,7 @@ use crate::channels::{End, PoolEnd};
 use crate::devices::{self, bars::Places};
 use crate::fronts::{self, VirtioEnds};
 use crate::layout::{self, Area, AreaKind, Layout};
-use crate::model::{InterruptMode, Partition, System};
+use crate::model::{BoardDevice, InterruptMode, Partition, System};
 use crate::tables::{Attributes, Mapping};
 use alloc::vec::Vec;
 use bulkhead_abi::{GuestAddress, PAGE_BYTES, PhysicalAddress};
@@ -346,7 +346,12 @@ pub fn stage2(
 /// [`GUEST_DEVICES`], otherwise one behind the other from [`GUEST_MOVED_DEVICES`] on.
 #[must_use]
 pub fn device_pages(system: &System, partition: &Partition) -> Vec<Mapping> {
-    let devices = partition.devices.iter().filter_map(|device| system.board.devices.get(*device));
+    pages_of_devices(partition.devices.iter().filter_map(|device| system.board.devices.get(*device)))
+}
+
+/// As [`device_pages`] of a partition that has these devices.
+#[must_use]
+pub fn pages_of_devices<'d>(devices: impl Iterator<Item = &'d BoardDevice>) -> Vec<Mapping> {
     let ranges = united_pages(devices.map(|device| whole_pages(device.address, device.bytes)).collect());
     let (own, moved): (Vec<_>, Vec<_>) =
         ranges.into_iter().partition(|(start, end)| GUEST_DEVICES.start <= *start && *end <= GUEST_DEVICES.end);

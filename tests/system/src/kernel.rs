@@ -177,6 +177,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 imports: of_caller,
                 callers: callers(4),
                 policy: Policy::default(),
+                devices: vec![],
             },
             Component {
                 name: "callee".to_owned(),
@@ -186,6 +187,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 imports: of_callee,
                 callers: callers(3),
                 policy,
+                devices: vec![],
             },
         ],
         servers: Vec::new(),

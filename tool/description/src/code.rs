@@ -302,6 +302,11 @@ codes! {
     HeldElsewhere BH1239 Error "thread of a scheduler that does not hold its server";
     SchedulerThread BH1240 Error "scheduler without a thread that can take its events";
     TooManyVetoes BH1241 Error "too many servers that can be passed over";
+    ComponentDevice BH1262 Error "device that a component cannot have";
+    ComponentDeviceTwice BH1263 Error "device of two components";
+    ComponentDevicePage BH1264 Error "device whose registers are not pages of their own";
+    InterruptWithoutDevice BH1265 Error "interrupt of a device that the component does not have";
+    ComponentDma BH1266 Warning "device of a component that writes memory by itself";
 }
 
 impl Code {

@@ -7,9 +7,10 @@ mod support;
 
 use bulkhead_description::kernel::{EXCHANGE, Laid, PASSAGE, load_native};
 use bulkhead_description::{Report, Severity, load_unchecked};
+use bulkhead_guest_abi::guest::GUEST_MOVED_DEVICES;
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_kernel_abi::capability::{entry_word, right};
-use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD, MAGIC};
+use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD, MAGIC};
 use bulkhead_kernel_abi::{Capability, Kind};
 use bulkhead_plan::model::GuestImage;
 use std::collections::BTreeSet;
@@ -87,10 +88,11 @@ fn functions_are_slots_by_name() {
         grant: 1,
         word,
     };
+    let handled = Capability { rights: right::USE | right::EXPECT, ..of(Kind::Interrupt, 0, 0) };
     let slots = |number: usize| tables.slots(&tables.components[number]);
     assert_eq!(slots(0), [Capability::NULL, of(Kind::Call, 1, entry_word(0, 0))]);
     assert_eq!(slots(1), [Capability::NULL]);
-    assert_eq!(slots(2), [Capability::NULL, of(Kind::Receive, 0, 0), of(Kind::Interrupt, 0, 0)]);
+    assert_eq!(slots(2), [Capability::NULL, of(Kind::Receive, 0, 0), handled]);
     assert_eq!(slots(3), [Capability::NULL, of(Kind::Send, 0, 1 << 1)]);
     let threads: Vec<_> = tables.threads.iter().map(|one| (one.component, one.argument, one.end_point)).collect();
     assert_eq!(threads, [(0, 7, u16::MAX), (2, 0, 0), (3, 0, u16::MAX)]);
@@ -179,6 +181,39 @@ fn priorities_decide_where_there_are_some() {
     let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
     let names: Vec<&str> = laid.servers.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["slow", "quick", "rest"]);
+}
+
+/// QV-35: a driver has the registers of its device, at an address that its program finds by name, and the interrupt that the board says; the reader of
+/// finished bytes takes it.
+#[test]
+fn a_driver_has_registers_and_an_interrupt() {
+    let (laid, report) = check(Path::new("tests/kernels/good/driver.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let (_, tables) = tables(&laid.bytes);
+    let [row] = tables.devices else { panic!("{:?}", tables.devices) };
+    assert_eq!((&row.name[..4], row.component, row.pages), (&b"rtc\0"[..], 0, 1));
+    assert_eq!((row.physical, row.address), (0x0901_0000, COMPONENT_DEVICES));
+    // Its own server pays for its interrupt: the second one, which has no limit.
+    let binding = tables.bindings[0];
+    assert_eq!((binding.intid, binding.edge, binding.server), (34, 0, 1));
+    // In front of the words are eight bytes of the program's constants; the last word has the address, the others slots.
+    let constants = |page: &&[u8]| page.starts_with(&[0x11; 8]);
+    let page = laid.bytes.chunks_exact(4096).find(constants).expect("its constants");
+    let word = |place: usize| u64::from_le_bytes(page[place..place + 8].try_into().expect("a word"));
+    assert_eq!([8, 16, 24].map(word), [1, 2, COMPONENT_DEVICES]);
+    assert_eq!(laid.components[0].devices, ["rtc"]);
+    assert_eq!(bulkhead_verify_instance::verify(&laid.bytes, &support::kernel::expected_kernel()), []);
+}
+
+/// A device that a guest cannot have at the board's addresses is where the partition's guest finds it, and so in the component.
+#[test]
+fn a_device_of_a_partition_is_where_its_guest_finds_it() {
+    let path = Path::new("tests/bad/kernel-with-a-device-that-writes-memory.toml");
+    let loaded = load_unchecked(path, &support::options()).unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+    let GuestImage::Kernel { bytes, .. } = &loaded.system.partitions[0].image else { panic!("an instance") };
+    let (_, tables) = tables(bytes);
+    let found: Vec<_> = tables.devices.iter().map(|row| (row.physical, row.pages)).collect();
+    assert_eq!(found, [(GUEST_MOVED_DEVICES.0, 1)]);
 }
 
 /// The bytes of a partition are those of the bare board.

@@ -8,7 +8,7 @@ use crate::write::write_all;
 use bulkhead_description::command::print_report;
 use bulkhead_description::kernel::{ENDING, Laid, is_kernel_file, load_native};
 use bulkhead_description::{Options, Report};
-use bulkhead_verify_instance::{Component, Page, Summary, summary};
+use bulkhead_verify_instance::{Component, Device, Page, Summary, summary};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -101,17 +101,21 @@ pub(crate) fn text(bytes: &[u8], place: &str) -> String {
             let end = page.address + page.bytes;
             line!(out, "  {:#010x}..{end:#010x}  {}  at {:#x}", page.address, rights(page), page.output);
         }
+        for Device { name, physical, bytes } in &component.devices {
+            line!(out, "  device {name}: {} of registers at {physical:#x}", size_text(*bytes));
+        }
         for (slot, capability) in &component.slots {
             line!(out, "  slot {slot:>3}  {capability}");
         }
     }
     line!(out, "\nwho can reach whom{place}");
-    let mut rows = vec![["component", "calls", "sends to"].map(String::from).to_vec()];
+    let mut rows = vec![["component", "calls", "sends to", "devices"].map(String::from).to_vec()];
     for component in &instance.components {
         let names = |numbers: &[u16]| names(&instance, numbers).join(", ");
-        rows.push(vec![component.name.clone(), names(&component.calls), names(&component.sends)]);
+        let devices: Vec<&str> = component.devices.iter().map(|device| device.name.as_str()).collect();
+        rows.push(vec![component.name.clone(), names(&component.calls), names(&component.sends), devices.join(", ")]);
     }
-    out.push_str(&bulkhead_files::table::table(&rows, 3, 2));
+    out.push_str(&bulkhead_files::table::table(&rows, 4, 2));
     out
 }
 
@@ -133,6 +137,7 @@ fn names<'s>(instance: &'s Summary, numbers: &[u16]) -> Vec<&'s str> {
 pub(crate) fn form(bytes: &[u8]) -> Value {
     let Some(instance) = summary(bytes) else { return Value::Null };
     let page = |page: &Page| json!({"address": page.address, "output": page.output, "bytes": page.bytes, "rights": rights(page)});
+    let device = |one: &Device| json!({"name": one.name, "physical": one.physical, "bytes": one.bytes});
     let component = |one: &Component| {
         let slot = |(slot, capability): &(usize, String)| json!({"slot": slot, "capability": capability});
         json!({
@@ -144,6 +149,7 @@ pub(crate) fn form(bytes: &[u8]) -> Value {
             "slots": one.slots.iter().map(slot).collect::<Vec<_>>(),
             "calls": names(&instance, &one.calls),
             "sends": names(&instance, &one.sends),
+            "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
         })
     };
     json!({

@@ -34,8 +34,16 @@ pub(crate) fn write(html: &mut Html, context: &Context<'_>) {
 
 /// Components of instances of the real-time kernel, and what each of them can reach.
 fn components(html: &mut Html, system: &System) {
-    let mut table =
-        Table::new(&["partition", "component", "program", "trust", "threads", "stacks for callers", "bound to"]);
+    let mut table = Table::new(&[
+        "partition",
+        "component",
+        "program",
+        "trust",
+        "threads",
+        "stacks for callers",
+        "devices",
+        "bound to",
+    ]);
     let mut count = 0;
     for (index, partition) in system.partitions.iter().enumerate() {
         let GuestImage::Kernel { components, .. } = &partition.image else { continue };
@@ -48,6 +56,7 @@ fn components(html: &mut Html, system: &System) {
                 Cell::text(if component.is_trusted { "trusted" } else { "untrusted" }),
                 Cell::text(component.threads.join(", ")),
                 Cell::text(component.stacks.to_string()),
+                Cell::text(component.devices.join(", ")),
                 Cell::text(bound.collect::<Vec<_>>().join(", ")),
             ]);
             count += 1;

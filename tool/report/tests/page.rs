@@ -144,6 +144,7 @@ fn components_are_listed() {
         stacks: 3,
         on_fault: "return".to_owned(),
         bindings: vec![("sum".to_owned(), "adder.add".to_owned())],
+        devices: vec!["rtc".to_owned()],
     };
     let load = bulkhead_abi::GuestAddress(0x4008_0000);
     let server = model::InstanceServer {
@@ -164,7 +165,7 @@ fn components_are_listed() {
     let page = page_of(&system, &timing(&system), None, &[]);
     let (_, after) = page.split_once(">Components<").expect("a heading");
     let table = after.split("</table>").next().expect("it ends");
-    for part in ["asker", "a&lt;b.elf", "trusted", "main", ">3<", "sum = adder.add"] {
+    for part in ["asker", "a&lt;b.elf", "trusted", "main", ">3<", ">rtc<", "sum = adder.add"] {
         assert!(table.contains(part), "{part} is missing in {table}");
     }
     let (_, after) = page.split_once(">Servers of instances<").expect("a heading");

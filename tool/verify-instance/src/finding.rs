@@ -43,6 +43,8 @@ pub enum Kind {
     Interrupt,
     /// A server is out of its order or its rule, or its time is somebody else's as well.
     Server,
+    /// Registers of a device are mapped otherwise than the boot tables say, or where no device of a component can be.
+    Device,
 }
 
 /// One thing that is wrong with an instance.

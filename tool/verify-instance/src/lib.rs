@@ -6,7 +6,7 @@
 //!
 //! What it shows: the kernel is the one that was meant, at the place where it was linked; nothing is writable and executable; EL0 reaches none of the
 //! kernel's pages, no boot table and no translation table; each page is in one component at most; stacks have an empty page below; entries are in
-//! executable pages; each capability names an object that there is, with rights that its kind has; each interrupt has one owner.
+//! executable pages; registers of devices are in the one component that the boot tables say; each capability names an object that there is, with rights that its kind has; each interrupt has one owner.
 #![forbid(unsafe_code)]
 
 mod finding;
@@ -17,7 +17,7 @@ mod summary;
 mod walk;
 
 pub use finding::{Finding, Kind};
-pub use summary::{Component, Page, Summary, summary};
+pub use summary::{Component, Device, Page, Summary, summary};
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::boot::Tables;

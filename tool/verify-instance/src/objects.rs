@@ -187,6 +187,9 @@ fn bindings(view: &View<'_>, findings: &mut Findings) {
         findings.require(is_periodic == (row.intid == PERIODIC_TIMER), Kind::Interrupt, || {
             format!("binding {number} has interrupt {} and a period of {} ticks", row.intid, row.period_ticks)
         });
+        findings.require(row.edge <= 1 && (row.reserved, row.more) == ([0; 2], 0), Kind::Row, || {
+            format!("binding {number} has bits that mean nothing")
+        });
         let is_bound = usize::from(row.end_point) < view.tables.end_points.len() && row.bits != 0;
         let clients = view.tables.servers.get(usize::from(row.server)).map(|server| server.clients);
         let is_client = row.default_client < 64 && row.clients & 1 << row.default_client != 0;

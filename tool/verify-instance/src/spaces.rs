@@ -3,8 +3,13 @@
 use crate::finding::{Findings, Kind};
 use crate::walk::{Map, Mapping, walk};
 use crate::{Expected, PAGE, View, hash};
-use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
-use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, LOAD, RAM};
+use bulkhead_guest_abi::guest::{
+    GUEST_CHANNELS, GUEST_CONSOLE, GUEST_DEVICES, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART,
+};
+use bulkhead_kernel_abi::boot::DeviceRow;
+use bulkhead_kernel_abi::image::{
+    COMPONENT_DEVICES, COMPONENT_DEVICES_END, COMPONENT_STACKS, COMPONENT_TEXT, LOAD, RAM,
+};
 use std::collections::BTreeMap;
 
 /// Bytes of a distributor's registers, and of a redistributor's.
@@ -41,6 +46,7 @@ pub(crate) fn check(view: &View<'_>, expected: &Expected, findings: &mut Finding
             walk(view, row.root, &place, findings)
         })
         .collect();
+    devices(view, &spaces, findings);
     pages(view, &kernel, &boot, &spaces, findings);
     spaces
 }
@@ -108,6 +114,59 @@ fn kernel_half(view: &View<'_>, kernel: &Map, expected: &Expected, findings: &mu
     }
 }
 
+/// Whether a component's address is one for registers of devices.
+fn is_for_devices(address: u64) -> bool {
+    (COMPONENT_DEVICES..COMPONENT_DEVICES_END).contains(&address)
+}
+
+/// Components have the registers that the boot tables say, as device memory of EL0 that is never executed, and no others. What a partition and the
+/// board pass to a guest is at these addresses and nothing else: neither the kernel's controller, console and information page nor RAM.
+fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
+    let rows = view.tables.devices;
+    for (number, row) in rows.iter().enumerate() {
+        let bytes = u64::from(row.pages) * PAGE;
+        let lies_in = |start: u64, first: u64, end: u64| {
+            start.is_multiple_of(PAGE) && start >= first && start.checked_add(bytes).is_some_and(|last| last <= end)
+        };
+        let is_sound = row.pages > 0
+            && row.reserved == 0
+            && lies_in(row.physical, GUEST_DEVICES.start, GUEST_DEVICES.end)
+            && lies_in(row.address, COMPONENT_DEVICES, COMPONENT_DEVICES_END);
+        if !findings.require(is_sound, Kind::Device, || {
+            format!(
+                "device {number} is {bytes:#x} bytes from {:#x} on, where no device of a component can be",
+                row.physical
+            )
+        }) {
+            continue;
+        }
+        let space = spaces.get(usize::from(row.component));
+        let is_so = |offset: u64| {
+            space.and_then(|space| space.at(row.address + offset)).is_some_and(|it| it.output == row.physical + offset)
+        };
+        findings.require((0..bytes).step_by(PAGE as usize).all(is_so), Kind::Device, || {
+            format!("device {number} is not where component {} would find it, at {:#x}", row.component, row.address)
+        });
+    }
+    for (number, space) in spaces.iter().enumerate() {
+        for (address, mapping) in space.mappings.range(COMPONENT_DEVICES..COMPONENT_DEVICES_END) {
+            let has = |row: &&DeviceRow| {
+                usize::from(row.component) == number
+                    && address.checked_sub(row.address).is_some_and(|offset| offset < u64::from(row.pages) * PAGE)
+            };
+            findings.require(rows.iter().filter(has).count() == 1, Kind::Device, || {
+                format!("component {number} maps registers at {address:#x} that the boot tables do not give it once")
+            });
+            let is_registers = mapping.memory == 0 && mapping.write && !mapping.execute_el0;
+            findings.require(is_registers, Kind::Device, || {
+                format!(
+                    "component {number} has registers at {address:#x} as memory, to be read only, or to be executed"
+                )
+            });
+        }
+    }
+}
+
 /// Each page of the image is the kernel's, a boot table's, one component's or a translation table, and of one of them alone.
 fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &mut Findings) {
     let mut owners: BTreeMap<u64, String> = BTreeMap::new();
@@ -128,18 +187,19 @@ fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &m
         for (address, mapping) in &map.mappings {
             let place = || format!("component {number} at {address:#x}");
             let is_of_el0 = mapping.el0 && !mapping.execute_el1 && !mapping.is_global && mapping.bytes == PAGE;
-            findings.require(is_of_el0 && mapping.memory == 1, Kind::Reach, || {
+            let is_device = is_for_devices(*address);
+            findings.require(is_of_el0 && (is_device || mapping.memory == 1), Kind::Reach, || {
                 format!("{} has a page that is not memory of EL0 and of this component alone", place())
             });
             let is_inside =
                 (COMPONENT_TEXT..COMPONENT_STACKS).contains(address) && (LOAD..view.end()).contains(&mapping.output);
-            findings.require(is_inside, Kind::Reach, || {
+            findings.require(is_inside || is_device, Kind::Reach, || {
                 format!("{} maps {:#x}, and one or the other is no component's", place(), mapping.output)
             });
             findings.require(!(mapping.write && mapping.execute_el0), Kind::WritableExecutable, || {
                 format!("{} is writable and executable", place())
             });
-            let is_kernels = mapping.output < view.tables_end();
+            let is_kernels = mapping.output < view.tables_end() && !is_device;
             let kind = if is_kernels { Kind::Reach } else { Kind::Shared };
             own(mapping.output, format!("component {number}"), kind, findings);
         }

@@ -16,6 +16,8 @@ pub struct Summary {
     pub kernel_pages: u64,
     /// Pages of translation tables.
     pub table_pages: usize,
+    /// Interrupts that are bound, but for the kernel's second timer.
+    pub interrupts: Vec<u32>,
 }
 
 /// A component.
@@ -37,6 +39,19 @@ pub struct Component {
     pub entries: u32,
     /// Threads whose home it is.
     pub threads: usize,
+    /// Devices whose registers it has.
+    pub devices: Vec<Device>,
+}
+
+/// A device of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Physical address of its registers.
+    pub physical: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Pages of a component.
@@ -85,10 +100,19 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
             sends: reached(Kind::Send),
             stacks: row.stacks,
             entries: row.entries,
+            devices: devices(&view.tables, number),
             threads: view.tables.threads.iter().filter(|thread| usize::from(thread.component) == number).count(),
         });
     }
-    Some(Summary { components, kernel_pages, table_pages })
+    let intids = view.tables.bindings.iter().filter(|row| row.period_ticks == 0).map(|row| row.intid);
+    Some(Summary { components, kernel_pages, table_pages, interrupts: intids.collect() })
+}
+
+/// The devices of a component.
+fn devices(tables: &Tables<'_>, component: usize) -> Vec<Device> {
+    let own = tables.devices.iter().filter(|row| usize::from(row.component) == component);
+    own.map(|row| Device { name: name_of(&row.name), physical: row.physical, bytes: u64::from(row.pages) * PAGE })
+        .collect()
 }
 
 /// Whose the object of a capability is.

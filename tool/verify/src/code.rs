@@ -306,6 +306,10 @@ codes! {
     InstanceInterrupt = "V418", "interrupt of an instance";
     /// A server of an instance is out of its order or its rule, or its time is somebody else's as well.
     InstanceServer = "V419", "server of an instance";
+    /// Registers of a device are mapped otherwise than the boot tables of an instance say, or where no device of a component can be.
+    InstanceDevice = "V433", "device of a component";
+    /// A component has a device or an interrupt that its partition has not.
+    InstanceForeign = "V434", "device of another partition";
 }
 
 impl Code {

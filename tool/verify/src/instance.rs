@@ -9,11 +9,12 @@ use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use crate::monitor::Monitor;
+use crate::walk::{Map, Memory};
 use crate::{Extent, Verdict};
 use bulkhead_abi::image::{ARM64_IMAGE_MAGIC, IMAGE_MAGIC};
 use bulkhead_kernel_abi::image::{LOAD, MAGIC};
 pub use bulkhead_verify_instance::Expected as Kernel;
-use bulkhead_verify_instance::{Kind, summary, verify};
+use bulkhead_verify_instance::{Kind, Summary, summary, verify};
 
 /// Where an arm64 Image says how long it is, and its magic.
 const IMAGE_BYTES: usize = 16;
@@ -28,20 +29,45 @@ pub fn kernel(file: &[u8]) -> Option<Kernel> {
     Some(Kernel::of(&text, bytes))
 }
 
-/// Judges the instances in partitions; returns how many there are, and their components.
+/// Judges the instances in partitions; returns how many there are, and their components. `guests` is what each partition maps.
 pub(crate) fn check(
     view: &View<'_>,
     contents: &Contents,
+    guests: &[Map],
     kernel: Option<&Kernel>,
     findings: &mut Findings,
 ) -> (usize, usize) {
     let (mut instances, mut components) = (0, 0);
-    for partition in &contents.partitions {
+    for (partition, map) in contents.partitions.iter().zip(guests) {
         let Some(bytes) = guest(view, partition).filter(|bytes| is_instance(bytes, kernel)) else { continue };
         instances += 1;
-        components += judge(bytes, kernel, &format!("partition \"{}\": ", partition.name()), findings);
+        let place = format!("partition \"{}\": ", partition.name());
+        components += judge(bytes, kernel, &place, findings);
+        if let Some(summary) = summary(bytes) {
+            belongings(partition, map, &summary, &place, findings);
+        }
     }
     (instances, components)
+}
+
+/// What an instance gives its components is the partition's own: registers that its stage 2 shows as a device, and interrupts that it gets.
+fn belongings(partition: &Partition, map: &Map, summary: &Summary, place: &str, findings: &mut Findings) {
+    for (component, device) in summary.components.iter().flat_map(|one| one.devices.iter().map(move |it| (one, it))) {
+        let is_own = |page| map.find(page).is_some_and(|run| run.memory == Memory::Device && run.rights.write);
+        let end = device.physical.saturating_add(device.bytes);
+        findings.require((device.physical..end).step_by(PAGE as usize).all(is_own), Code::InstanceForeign, || {
+            format!(
+                "{place}component `{}` has the device `{}`, which the partition has not",
+                component.name, device.name
+            )
+        });
+    }
+    for intid in &summary.interrupts {
+        let is_own = partition.plan.interrupts().iter().any(|one| one.intid == *intid);
+        findings.require(is_own, Code::InstanceForeign, || {
+            format!("{place}a component has the interrupt {intid}, which the partition has not")
+        });
+    }
 }
 
 /// Examines one; returns how many components it has.
@@ -114,5 +140,6 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Capability => Code::InstanceCapability,
         Kind::Interrupt => Code::InstanceInterrupt,
         Kind::Server => Code::InstanceServer,
+        Kind::Device => Code::InstanceDevice,
     }
 }

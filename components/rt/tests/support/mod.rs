@@ -248,6 +248,7 @@ impl Rows {
             regions: &[],
             programs: &[],
             segments: &[],
+            devices: &[],
         }
     }
 }

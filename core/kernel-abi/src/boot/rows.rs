@@ -206,8 +206,10 @@ rows! {
         server: u16,
         /// Server that is charged when no client expects it, or [`crate::NONE`].
         default_client: u16,
+        /// The device signals it by an edge, 1, or by a level, 0.
+        edge: u16,
         /// Zero.
-        reserved: [u16; 3],
+        reserved: [u16; 2],
         /// Zero.
         more: u64,
     }
@@ -288,6 +290,22 @@ rows! {
         stack_pages: u32,
         /// Pages of the pool that a process of it has when it starts: stack, writable data and translation tables.
         pages: u32,
+    }
+
+    /// A device whose registers a component has.
+    DeviceRow: 40 {
+        /// Its name, zero-filled.
+        name: [u8; 16],
+        /// Physical address of its registers.
+        physical: u64,
+        /// Where the component finds them.
+        address: u64,
+        /// Pages.
+        pages: u32,
+        /// Component.
+        component: u16,
+        /// Zero.
+        reserved: u16,
     }
 
     /// A segment of a program, whole pages.

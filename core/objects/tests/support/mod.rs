@@ -312,6 +312,7 @@ impl Rows {
             regions: &self.regions,
             programs: &self.programs,
             segments: &self.segments,
+            devices: &[],
         }
     }
 }

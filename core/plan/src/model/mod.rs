@@ -102,6 +102,8 @@ pub struct Component {
     pub on_fault: String,
     /// What the functions that its program calls lead to, in the words of the description.
     pub bindings: Vec<(String, String)>,
+    /// Names of the devices whose registers it has.
+    pub devices: Vec<String>,
 }
 
 /// A server of such an instance, or a band of them, with what was computed of its time.

@@ -109,6 +109,7 @@ fn subsystem(probe: u64, tasks: &[(u64, u64, u8)]) -> Vec<u8> {
                 imports: vec![import("scheduler", 1), import("threads", 2), import("ways", ways)],
                 callers: Callers { stacks: u32::from(count), stack_bytes: 4096 },
                 policy: Policy::default(),
+                devices: vec![],
             },
             Component {
                 name: "tasks".to_owned(),

@@ -26,10 +26,10 @@ threads = [{ name = "main", server = "main", argument = 1, stack = "8 KiB" }]
 "#;
 
 /// A description in a folder of its own, which goes with it.
-struct Described(PathBuf);
+pub(crate) struct Described(PathBuf);
 
 impl Described {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("bulkhead-described-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory for the description");
         std::fs::write(directory.join("probes.kernel.toml"), text).expect("the description is written");
@@ -40,20 +40,20 @@ impl Described {
         self.0.join("probes.kernel.toml")
     }
 
-    fn laid(&self) -> Laid {
+    pub(crate) fn laid(&self) -> Laid {
         load_native(&self.path(), &Options::from_environment(None))
             .unwrap_or_else(|report| panic!("{}", report.to_text(false)))
     }
 
-    /// It as a partition of a system.
-    fn system(&self) -> System {
+    /// It as a partition of a system, with these other keys.
+    pub(crate) fn system(&self, rest: &str) -> System {
         let file = self.path();
         System::from_text(
             "kernel",
             &format!(
                 "version = 1\nname = \"kernel\"\nboard = \"qemu-virt\"\nmemory = \"128 MiB\"\n\
                  [[partition]]\nname = \"kernel\"\ncores = [0]\nmemory = \"8 MiB\"\n\
-                 image = {{ kind = \"kernel\", file = {file:?} }}\n"
+                 image = {{ kind = \"kernel\", file = {file:?} }}\n{rest}\n"
             ),
         )
     }
@@ -79,9 +79,9 @@ fn a_described_instance_is_the_same_everywhere() {
     let verdict = verify_instance(&laid.bytes, Some(&expected));
     assert_eq!((verdict.findings.as_slice(), verdict.extent.components), (&[][..], 2));
     let board = run(&laid.bytes, Place::Board);
-    assert_eq!(board[..2], [0, 1].map(|number| format!("component {number}: ABI version 2, counter 62500000 Hz")));
+    assert_eq!(board[..2], [0, 1].map(|number| format!("component {number}: ABI version 3, counter 62500000 Hz")));
     assert!(board[2].starts_with("kernel: component 0x1, thread 0x1, fault 0x1,"), "{board:?}");
-    let system = described.system();
+    let system = described.system("");
     let GuestImage::Kernel { bytes, components, .. } = &system.model.partitions[0].image else { panic!("an instance") };
     assert_eq!((bytes, components), (&laid.bytes, &laid.components));
     let mut running = system.start_exact(4);

@@ -190,11 +190,12 @@ impl Resolver<'_> {
         let mut owners: Vec<(u32, Span)> = Vec::new();
         for (number, component) in file.component.iter().enumerate() {
             for interrupt in &component.interrupts {
-                let intid = self.intid(component, interrupt);
+                let found = self.intid(component, interrupt);
                 let signal = &interrupt.signal;
                 let signal = self.signal(number, signal, signal.span, "\"", end_points);
                 let period_ticks = self.period(interrupt);
-                let (Some(intid), Some((end_point, bits)), Some(period_ticks)) = (intid, signal, period_ticks) else {
+                let (Some((intid, edge)), Some((end_point, bits)), Some(period_ticks)) = (found, signal, period_ticks)
+                else {
                     continue;
                 };
                 if let Some((_, first)) = owners.iter().find(|(other, _)| *other == intid) {
@@ -212,6 +213,7 @@ impl Resolver<'_> {
                     intid,
                     end_point,
                     server,
+                    edge: edge.into(),
                     default_client,
                     ..BindingRow::default()
                 });
@@ -220,32 +222,27 @@ impl Resolver<'_> {
         rows
     }
 
-    /// The number of an interrupt that is the instance's.
-    fn intid(&mut self, component: &Component, interrupt: &Interrupt) -> Option<u32> {
+    /// The number of an interrupt that is the instance's, and whether the device signals it by an edge.
+    fn intid(&mut self, component: &Component, interrupt: &Interrupt) -> Option<(u32, bool)> {
         let name = &interrupt.name;
         if name.value == PERIODIC {
-            return Some(PERIODIC_INTID);
+            return Some((PERIODIC_INTID, false));
         }
-        let found = self.around.devices.iter().find(|(device, _)| *device == name.value);
-        match found.map(|(_, intids)| intids.as_slice()) {
-            Some([intid]) => {
-                let message = format!("component `{}` would drive the device `{}`", component.name.value, name.value);
-                self.push(
-                    Diagnostic::new(Code::InstanceNotYet, message)
-                        .at(name.span, "registers of devices are not mapped into components yet")
-                        .help("so far a component can have the interrupt `periodic`"),
-                );
-                Some(*intid)
+        let found = self.around.devices.iter().find(|device| device.name == name.value);
+        match found.map(|device| device.interrupts.as_slice()) {
+            Some([interrupt]) => {
+                let found = (interrupt.intid, interrupt.edge);
+                self.drives(component, &name.value, name.span).then_some(found)
             }
-            Some(intids) => {
-                let message = format!("the device `{}` has {} interrupts", name.value, intids.len());
+            Some(interrupts) => {
+                let message = format!("the device `{}` has {} interrupts", name.value, interrupts.len());
                 self.push(Diagnostic::new(Code::ForeignInterrupt, message).at(name.span, "expected one"));
                 None
             }
             None => {
                 let owner = self.around.owner();
                 let message = format!("the interrupt of `{}` is none of {owner}", name.value);
-                let mut known: Vec<&str> = self.around.devices.iter().map(|(device, _)| device.as_str()).collect();
+                let mut known: Vec<&str> = self.around.devices.iter().map(|device| device.name.as_str()).collect();
                 known.push(PERIODIC);
                 self.unknown(Code::ForeignInterrupt, message, name.span, name, &known);
                 None

@@ -161,11 +161,14 @@ table! {
         /// What is sent to its threads.
         #[schemars(default)]
         end_points: Vec<Located<EndPoint>>,
+        /// Devices of the partition, or of the board, whose registers it has, alone.
+        #[schemars(default)]
+        devices: Vec<Located<String>>,
         /// Interrupts that are signalled to its end points.
         #[schemars(default)]
         interrupts: Vec<Located<Interrupt>>,
-        /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"`, `"send:COMPONENT.SIGNAL"`, `"receive:THREAD"` or
-        /// `"interrupt:NAME"`.
+        /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"`, `"send:COMPONENT.SIGNAL"`, `"receive:THREAD"`,
+        /// `"interrupt:NAME"` or `"device:NAME"`.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
         callers: Option<Located<Callers>>,
@@ -214,7 +217,7 @@ table! {
 table! {
     /// An interrupt of a component.
     pub struct Interrupt {
-        /// Name of a device of the partition, or `periodic` for the kernel's second timer.
+        /// Name of one of its devices, or `periodic` for the kernel's second timer.
         name: Located<String>,
         /// Signal of one of the component's end points that it sets.
         signal: Located<String>,

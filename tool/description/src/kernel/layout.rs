@@ -1,5 +1,6 @@
 //! From what was resolved to the bytes of an image, by the writer of instances.
 
+use super::devices::Devices;
 use super::end_points::EndPoints;
 use super::file::{Component, OnFault};
 use super::limits::DEFAULT_STACK_BYTES;
@@ -21,14 +22,15 @@ impl Resolver<'_> {
         &mut self,
         programs: &[Option<Program>],
         (servers, end_points, interrupts): (&Servers, &EndPoints, &[BindingRow]),
-        tables: Vec<Table>,
+        (tables, devices): (Vec<Table>, Devices),
     ) -> Option<Made> {
         let kernel = self.kernel()?;
         let (file, counter_hz) = (self.file, self.around.counter_hz);
         let mut components = Vec::new();
-        for ((written, program), table) in file.component.iter().zip(programs).zip(tables) {
+        for (number, ((written, program), table)) in file.component.iter().zip(programs).zip(tables).enumerate() {
             let program = program.as_ref()?;
-            components.push(component(written, program, table, (servers, counter_hz)));
+            let written = component(written, program, table, (servers, counter_hz));
+            components.push(bulkhead_instance::Component { devices: devices.of(number), ..written });
         }
         let instance = Instance {
             kernel: &kernel,
@@ -81,6 +83,7 @@ fn component<'a>(
             stack_bytes: parse_size(&callers.bytes.value.0).unwrap_or(0),
         }),
         policy: policy(written, counter_hz),
+        devices: Vec::new(),
     }
 }
 
@@ -121,5 +124,6 @@ fn facts(written: &Component) -> model::Component {
         stacks: written.callers.as_ref().map_or(0, |callers| callers.stacks.value),
         on_fault: on_fault(written).word().to_owned(),
         bindings: bind.map(|(function, target)| (function.value.clone(), target.value.clone())).collect(),
+        devices: written.devices.iter().map(|device| device.value.clone()).collect(),
     }
 }

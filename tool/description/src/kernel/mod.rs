@@ -5,6 +5,7 @@
 //! run yet is read, checked as far as it can be, and refused by name; nothing that was written is dropped.
 
 mod calls;
+mod devices;
 mod end_points;
 mod file;
 mod layout;
@@ -15,11 +16,12 @@ mod schedulers;
 mod servers;
 pub mod text;
 
+pub(crate) use devices::Around;
 pub use file::{
     Admission, Band, Bindings, Callers, Component, EndPoint, Interrupt, KERNEL_FILE_VERSION, KernelFile, KernelServer,
     OnFault, Scheduler, ServerKind, Thread,
 };
-pub(crate) use resolve::{Around, instance};
+pub(crate) use resolve::instance;
 pub(crate) use servers::most_ns;
 pub use servers::{EXCHANGE, PASSAGE};
 

@@ -1,6 +1,7 @@
 //! From the written description to an instance. Every check reports and continues; what could not be resolved is `None`, and later checks skip it.
 
 use super::calls::Edge;
+use super::devices::{Around, Devices};
 use super::end_points::EndPoints;
 use super::file::{Component, KernelFile};
 use super::programs::Program;
@@ -13,39 +14,9 @@ use crate::suggest;
 use crate::unit::{BadQuantity, parse_duration, parse_size};
 use bulkhead_instance::Import;
 use bulkhead_kernel_abi::capability::{entry_word, right};
+use bulkhead_kernel_abi::image::DEVICE_SIGNATURE;
 use bulkhead_kernel_abi::{Capability, Kind, MAX_FRAMES};
-use bulkhead_plan::model::{self, BoardDevice};
-
-/// What is around an instance.
-pub(crate) struct Around {
-    /// Whose devices they are, for a sentence.
-    owner: String,
-    /// Devices by name, with their interrupts.
-    pub(super) devices: Vec<(String, Vec<u32>)>,
-    /// Ends of channels; `None` on the board, which has none.
-    pub(super) ports: Option<Vec<String>>,
-    /// Frequency of the counter.
-    pub(super) counter_hz: u64,
-}
-
-impl Around {
-    /// A partition.
-    pub(crate) fn partition(name: &str, devices: Vec<(String, Vec<u32>)>, ports: Vec<String>, counter_hz: u64) -> Self {
-        Self { owner: format!("partition `{name}`"), devices, ports: Some(ports), counter_hz }
-    }
-
-    /// The bare board.
-    pub(crate) fn board(devices: &[BoardDevice], counter_hz: u64) -> Self {
-        let intids = |device: &BoardDevice| device.interrupts.iter().map(|one| one.intid).collect();
-        let devices = devices.iter().map(|device| (device.name.clone(), intids(device))).collect();
-        Self { owner: String::from("the board"), devices, ports: None, counter_hz }
-    }
-
-    /// Whose devices they are.
-    pub(super) fn owner(&self) -> &str {
-        &self.owner
-    }
-}
+use bulkhead_plan::model;
 
 /// What the checks share.
 pub(super) struct Resolver<'r> {
@@ -93,13 +64,14 @@ pub(crate) fn instance(
     resolver.sizes();
     let programs = resolver.programs();
     let end_points = resolver.end_points();
+    let devices = resolver.devices();
     let interrupts = resolver.interrupts(&end_points, &servers);
-    let (tables, edges) = resolver.tables(&programs, &end_points);
+    let (tables, edges) = resolver.tables(&programs, &end_points, &devices);
     resolver.calls(&edges);
     if resolver.report.count(Severity::Error) > before {
         return None;
     }
-    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), tables)
+    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), (tables, devices))
 }
 
 impl<'r> Resolver<'r> {
@@ -163,7 +135,12 @@ impl<'r> Resolver<'r> {
     }
 
     /// Fills the capability tables: a slot for each function that a program calls, in its order.
-    fn tables(&mut self, programs: &[Option<Program>], end_points: &EndPoints) -> (Vec<Table>, Vec<Edge>) {
+    fn tables(
+        &mut self,
+        programs: &[Option<Program>],
+        end_points: &EndPoints,
+        devices: &Devices,
+    ) -> (Vec<Table>, Vec<Edge>) {
         let (mut tables, mut edges) = (Vec::new(), Vec::new());
         let file = self.file;
         for (number, component) in file.component.iter().enumerate() {
@@ -176,6 +153,11 @@ impl<'r> Resolver<'r> {
                     continue;
                 };
                 let signature = import.signature;
+                if signature == DEVICE_SIGNATURE || target.starts_with("device:") {
+                    let address = self.registers(number, target, signature, devices);
+                    table.imports.extend(address.map(|slot| Import { name: import.name.clone(), slot }));
+                    continue;
+                }
                 let found = self.target(number, target, signature, programs, end_points);
                 if let Some((capability, edge)) = found {
                     table.imports.push(Import { name: import.name.clone(), slot: table.capabilities.len() as u64 });
@@ -233,6 +215,9 @@ impl<'r> Resolver<'r> {
             grant: 1,
             word,
         };
+        // A driver works for the threads that call it, and says so when they ask.
+        let driven =
+            |binding: u16| Capability { rights: right::USE | right::EXPECT, ..of(Kind::Interrupt, binding, 0) };
         if let Some(rest) = target.strip_prefix("send:") {
             let (end_point, bits) = self.signal_of(target, rest, end_points)?;
             return Some((of(Kind::Send, end_point, bits), None));
@@ -243,7 +228,7 @@ impl<'r> Resolver<'r> {
         }
         if let Some(rest) = target.strip_prefix("interrupt:") {
             let binding = self.handled(number, target, rest)?;
-            return Some((of(Kind::Interrupt, binding, 0), None));
+            return Some((driven(binding), None));
         }
         if let Some(rest) = target.strip_prefix("expect:") {
             let binding = self.expected(target, rest)?;
@@ -253,7 +238,7 @@ impl<'r> Resolver<'r> {
         let Some((component, function)) = target.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\" or \"expect:COMPONENT.NAME\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\" or \"device:NAME\"",
             ));
             return None;
         };

@@ -123,21 +123,25 @@ impl Resolver<'_> {
 
     /// What an instance finds around it.
     fn around(&self, partition: &Partition) -> Around {
-        let devices = partition.devices.iter().filter_map(|device| {
-            let (name, chosen): (&Located<String>, Option<Vec<u32>>) = match &device.value {
-                Device::Name(name) => (name, None),
-                Device::Table(table) => {
-                    let list = |list: &Located<Vec<Located<u64>>>| {
-                        list.value.iter().filter_map(|intid| u32::try_from(intid.value).ok()).collect()
-                    };
-                    (&table.name, table.interrupts.as_ref().map(list))
-                }
-            };
-            let known = self.board.board.devices.iter().find(|known| known.name == name.value)?;
-            let all = || known.interrupts.iter().map(|interrupt| interrupt.intid).collect();
-            Some((name.value.clone(), chosen.unwrap_or_else(all)))
-        });
+        let devices: Vec<_> = partition
+            .devices
+            .iter()
+            .filter_map(|device| {
+                let (name, chosen): (&Located<String>, Option<Vec<u32>>) = match &device.value {
+                    Device::Name(name) => (name, None),
+                    Device::Table(table) => {
+                        let list = |list: &Located<Vec<Located<u64>>>| {
+                            list.value.iter().filter_map(|intid| u32::try_from(intid.value).ok()).collect()
+                        };
+                        (&table.name, table.interrupts.as_ref().map(list))
+                    }
+                };
+                let known = self.board.board.devices.iter().find(|known| known.name == name.value)?;
+                let is_chosen = |intid: u32| chosen.as_ref().is_none_or(|chosen| chosen.contains(&intid));
+                Some((known, known.interrupts.iter().filter(|one| is_chosen(one.intid)).copied().collect()))
+            })
+            .collect();
         let ports = partition.ports.iter().map(|port| port.name.value.clone()).collect();
-        Around::partition(&partition.name.value, devices.collect(), ports, self.board.board.counter_hz)
+        Around::partition(&partition.name.value, &devices, ports, self.board.board.counter_hz)
     }
 }

@@ -2,7 +2,8 @@
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, IMPORTS, KERNEL_HALF, LOAD, function_name,
+    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, DEVICE_SIGNATURE, EXPORTS, Function, IMPORTS, KERNEL_HALF, LOAD,
+    function_name,
 };
 use elf::{Segment, elf};
 use zerocopy::IntoBytes;
@@ -31,6 +32,7 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/callee.elf", program(&[("write", 1), ("read", 2)], &[])),
         ("kernel/both.elf", program(&[("enter", 1)], &[("next", 1)])),
         ("kernel/driver.elf", program(&[], &[("events", 0), ("done", 0)])),
+        ("kernel/clock.elf", program(&[], &[("events", 0), ("done", 0), ("clock", DEVICE_SIGNATURE)])),
         ("kernel/twice.elf", program(&[("write", 1), ("write", 1)], &[])),
         ("kernel/writable-text.elf", with(&[(text, ALL, current.as_bytes(), 64)])),
         ("kernel/overlap.elf", with(&[(text, READ_EXECUTE, current.as_bytes(), 0x1800), data(text + 0x1000)])),

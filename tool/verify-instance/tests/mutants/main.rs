@@ -5,13 +5,13 @@ mod tool;
 
 use bulkhead_kernel_abi::Capability;
 use bulkhead_kernel_abi::boot::{
-    BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow,
+    BindingRow, BootHeader, ComponentRow, DeviceRow, EndPointRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::capability::entry_word;
-use bulkhead_kernel_abi::image::{COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
+use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
 use bulkhead_verify_instance::{Finding, Kind, verify};
 use core::mem::offset_of;
-use sample::{HEAD, Mutant, PAGE, TABLES, expected, sample};
+use sample::{HEAD, Mutant, PAGE, REGISTERS, TABLES, expected, sample};
 use std::collections::BTreeSet;
 
 const READ_ONLY: u64 = 1 << 7;
@@ -194,6 +194,28 @@ const CORRUPTIONS: &[Corruption] = &[
         row.tcap = 1;
         mutant.put(place, &row);
     }),
+    ("registers as memory of a component", Kind::Device, |mutant| page(mutant, 0, COMPONENT_DEVICES, 1 << 2 | 3 << 8)),
+    ("registers to be read only", Kind::Device, |mutant| page(mutant, 0, COMPONENT_DEVICES, READ_ONLY)),
+    ("registers to be executed", Kind::Device, |mutant| page(mutant, 0, COMPONENT_DEVICES, EL0_NEVER)),
+    ("registers for all components", Kind::Reach, |mutant| page(mutant, 0, COMPONENT_DEVICES, 1 << 11)),
+    ("other registers than the row's", Kind::Device, |mutant| point(mutant, 0, COMPONENT_DEVICES, REGISTERS + 0x1000)),
+    ("registers that no row gives", Kind::Device, |mutant| {
+        let place = mutant.entry(mutant.root(0), COMPONENT_DEVICES, 3);
+        mutant.set(place + 16, mutant.word(place) + 0x1000);
+    }),
+    ("registers that are not mapped", Kind::Device, |mutant| {
+        let place = mutant.entry(mutant.root(0), COMPONENT_DEVICES, 3);
+        mutant.set(place, 0);
+    }),
+    ("registers of another component", Kind::Device, |mutant| device(mutant, |row| row.component = 1)),
+    ("registers of the controller", Kind::Device, |mutant| registers(mutant, 0x0800_0000)),
+    ("registers of the redistributor", Kind::Device, |mutant| registers(mutant, 0x080a_0000)),
+    ("registers of the kernel's console", Kind::Device, |mutant| registers(mutant, 0x0900_0000)),
+    ("the information page as registers", Kind::Device, |mutant| registers(mutant, 0x1000_0000)),
+    ("the kernel as registers", Kind::Device, |mutant| registers(mutant, LOAD)),
+    ("a device without registers", Kind::Device, |mutant| device(mutant, |row| row.pages = 0)),
+    ("registers beyond their addresses", Kind::Device, |mutant| device(mutant, |row| row.pages = u32::MAX)),
+    ("edge of another kind", Kind::Row, |mutant| binding(mutant, 0, |row| row.edge = 2)),
     ("binding to no end point", Kind::Row, |mutant| binding(mutant, 1, |row| row.end_point = 1)),
 ];
 
@@ -253,6 +275,18 @@ fn binding(mutant: &mut Mutant, number: usize, change: impl FnOnce(&mut BindingR
     let (place, mut row) = mutant.row(mutant.tables().bindings.offset, number);
     change(&mut row);
     mutant.put(place, &row);
+}
+
+fn device(mutant: &mut Mutant, change: impl FnOnce(&mut DeviceRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().devices.offset, 0);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+/// Gives the first component other registers, by its row and by its map.
+fn registers(mutant: &mut Mutant, physical: u64) {
+    device(mutant, |row| row.physical = physical);
+    point(mutant, 0, COMPONENT_DEVICES, physical);
 }
 
 fn judge(bytes: &[u8]) -> Vec<Finding> {

@@ -1,6 +1,6 @@
 //! A small instance: a kernel that is none, two components with two threads and one, and a third one that others call.
 
-use bulkhead_instance::{Callers, Component, Import, Instance, Thread, write};
+use bulkhead_instance::{Callers, Component, Device, Import, Instance, Thread, write};
 use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ServerRow};
 use bulkhead_kernel_abi::capability::{entry_word, right};
 use bulkhead_kernel_abi::image::{
@@ -16,6 +16,8 @@ use zerocopy::{FromBytes, IntoBytes};
 mod elf;
 
 pub(crate) const PAGE: usize = 4096;
+/// The device of the first component, which the systems of the tests have as well.
+pub(crate) const REGISTERS: u64 = 0x0903_0000;
 /// Text, constants, an empty page, two pages of data.
 const KERNEL_PAGES: usize = 5;
 /// Where the head and the boot tables are.
@@ -68,7 +70,10 @@ pub(crate) fn sample() -> Vec<u8> {
     let instance = Instance {
         kernel: &kernel,
         components: vec![
-            component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)]),
+            Component {
+                devices: vec![Device { name: "gpio".to_owned(), physical: REGISTERS, bytes: 0x1000 }],
+                ..component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)])
+            },
             component("second", 1, vec![Capability::NULL, Capability::NULL]),
             Component {
                 program: &third,
@@ -96,7 +101,7 @@ pub(crate) fn sample() -> Vec<u8> {
         end_points: vec![EndPointRow::default()],
         shares: bulkhead_instance::Shares::default(),
         bindings: vec![
-            BindingRow { intid: 40, bits: 1, default_client: NONE, ..BindingRow::default() },
+            BindingRow { intid: 39, bits: 1, default_client: NONE, ..BindingRow::default() },
             BindingRow {
                 intid: 30,
                 bits: 2,

@@ -5,7 +5,7 @@ use crate::{CORRUPTIONS, Kind};
 use bulkhead_abi::GuestAddress;
 use bulkhead_image::assemble;
 use bulkhead_kernel_abi::image::LOAD;
-use bulkhead_plan::model::{GuestImage, System};
+use bulkhead_plan::model::{GuestImage, Route, System};
 use bulkhead_plan::samples;
 use bulkhead_verify::instance::{code_of, verify_instance};
 use bulkhead_verify::{Code, Expected, Monitor, Verdict, verify_bytes};
@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 fn system(bytes: Vec<u8>) -> System {
     let mut system = samples::demo();
     let (components, servers) = (Vec::new(), Vec::new());
+    (system.partitions[0].devices, system.partitions[0].device_routes) = (vec![1], vec![Route::default()]);
     system.partitions[0].image = GuestImage::Kernel { bytes, load: GuestAddress(LOAD), components, servers };
     system
 }
@@ -82,8 +83,24 @@ fn a_byte_that_was_changed_on_the_way_is_a_wrong_checksum() {
     assert!(judge(bytes).has(Code::InstanceChecksum));
 }
 
+/// What a component has of devices is the partition's: the same bytes in another partition are refused, for the registers and for the interrupt.
+#[test]
+fn what_the_partition_has_not_no_component_has() {
+    let monitor = samples::monitor();
+    let mut other = system(sample());
+    (other.partitions[0].devices, other.partitions[0].device_routes) = (Vec::new(), Vec::new());
+    let image = assemble(&other, &monitor).unwrap_or_else(|error| panic!("{error}"));
+    let expected = Expected::only(Monitor::new(&monitor.text, &monitor.rodata)).with_kernel(expected());
+    let verdict = verify_bytes(&image.bytes, &expected);
+    let found: Vec<_> = verdict.findings.iter().map(|one| (one.code, one.message.as_str())).collect();
+    let place = "partition \"control\": ";
+    let device = format!("{place}component `first` has the device `gpio`, which the partition has not");
+    let interrupt = format!("{place}a component has the interrupt 39, which the partition has not");
+    assert_eq!(found, [(Code::InstanceForeign, device.as_str()), (Code::InstanceForeign, interrupt.as_str())]);
+}
+
 /// Codes that the tests above show beside those of the corruptions.
-const OTHERS: [Code; 2] = [Code::NoKernel, Code::InstanceChecksum];
+const OTHERS: [Code; 3] = [Code::NoKernel, Code::InstanceChecksum, Code::InstanceForeign];
 
 #[test]
 fn every_code_of_instances_has_a_mutant() {

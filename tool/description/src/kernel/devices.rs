@@ -1,0 +1,193 @@
+//! Devices of components: registers that one component has for itself.
+
+use super::file::Component;
+use super::resolve::Resolver;
+use crate::code::Code;
+use crate::decode::Located;
+use crate::diagnostic::Diagnostic;
+use crate::source::Span;
+use crate::unit::format_size;
+use bulkhead_abi::PAGE_BYTES;
+use bulkhead_guest_abi::guest::GUEST_DEVICES;
+use bulkhead_instance::{Device, device_addresses};
+use bulkhead_kernel_abi::image::DEVICE_SIGNATURE;
+use bulkhead_plan::maps::{guest_address, pages_of_devices};
+use bulkhead_plan::model::{BoardDevice, BoardInterrupt};
+
+/// What is around an instance.
+pub(crate) struct Around {
+    /// Whose devices they are, for a sentence.
+    owner: String,
+    /// Devices that there are.
+    pub(super) devices: Vec<Known>,
+    /// Ends of channels; `None` on the board, which has none.
+    pub(super) ports: Option<Vec<String>>,
+    /// Frequency of the counter.
+    pub(super) counter_hz: u64,
+}
+
+/// A device of what is around an instance.
+pub(super) struct Known {
+    pub(super) name: String,
+    /// Interrupts that the instance gets of it.
+    pub(super) interrupts: Vec<BoardInterrupt>,
+    /// Where its registers are for the kernel.
+    address: u64,
+    bytes: u64,
+    /// It writes memory by itself.
+    dma: bool,
+}
+
+impl Around {
+    /// A partition, with its devices and those of their interrupts that it gets.
+    pub(crate) fn partition(
+        name: &str,
+        devices: &[(&BoardDevice, Vec<BoardInterrupt>)],
+        ports: Vec<String>,
+        counter_hz: u64,
+    ) -> Self {
+        let pages = pages_of_devices(devices.iter().map(|(device, _)| *device));
+        let known = |(device, interrupts): &(&BoardDevice, Vec<BoardInterrupt>)| Known {
+            address: guest_address(&pages, device.address),
+            ..Known::new(device, interrupts.clone())
+        };
+        let devices = devices.iter().map(known).collect();
+        Self { owner: format!("partition `{name}`"), devices, ports: Some(ports), counter_hz }
+    }
+
+    /// The bare board.
+    pub(crate) fn board(devices: &[BoardDevice], counter_hz: u64) -> Self {
+        let devices = devices.iter().map(|device| Known::new(device, device.interrupts.clone())).collect();
+        Self { owner: String::from("the board"), devices, ports: None, counter_hz }
+    }
+
+    /// Whose devices they are.
+    pub(super) fn owner(&self) -> &str {
+        &self.owner
+    }
+}
+
+impl Known {
+    fn new(device: &BoardDevice, interrupts: Vec<BoardInterrupt>) -> Self {
+        let BoardDevice { name, address, bytes, dma, .. } = device;
+        Self { name: name.clone(), interrupts, address: address.0, bytes: *bytes, dma: *dma }
+    }
+
+    /// States whether its registers are pages of their own, among the addresses that a guest has for devices.
+    fn is_apart(&self) -> bool {
+        let is_whole = |bytes: u64| bytes.is_multiple_of(PAGE_BYTES);
+        let end = self.address.saturating_add(self.bytes);
+        is_whole(self.address)
+            && is_whole(self.bytes)
+            && self.bytes > 0
+            && GUEST_DEVICES.contains(&self.address)
+            && end <= GUEST_DEVICES.end
+    }
+}
+
+/// The devices of every component, by its number.
+pub(super) struct Devices(Vec<Vec<Device>>);
+
+impl Devices {
+    /// What the writer takes.
+    pub(super) fn of(&self, component: usize) -> Vec<Device> {
+        self.0.get(component).cloned().unwrap_or_default()
+    }
+}
+
+impl Resolver<'_> {
+    /// Resolves the devices of every component: each is there, has pages of its own, and is one component's.
+    pub(super) fn devices(&mut self) -> Devices {
+        let file = self.file;
+        let mut owners: Vec<(&str, &Located<String>)> = Vec::new();
+        let mut all = Vec::new();
+        for component in &file.component {
+            let mut own = Vec::new();
+            for name in &component.devices {
+                if let Some((owner, first)) = owners.iter().find(|(_, other)| other.value == name.value) {
+                    let message = format!("device `{}` is given twice", name.value);
+                    let diagnostic = Diagnostic::new(Code::ComponentDeviceTwice, message)
+                        .at(name.span, "a second time")
+                        .at(first.span, format!("it is `{owner}`'s"));
+                    self.push(diagnostic.help("let one of them drive it, and the other one call that one"));
+                } else {
+                    owners.push((component.name.as_str(), name));
+                }
+                own.extend(self.device(component, name));
+            }
+            all.push(own);
+        }
+        Devices(all)
+    }
+
+    fn device(&mut self, component: &Component, name: &Located<String>) -> Option<Device> {
+        let Some(known) = self.around.devices.iter().find(|known| known.name == name.value) else {
+            let message = format!("`{}` is no device of {}", name.value, self.around.owner());
+            let known: Vec<&str> = self.around.devices.iter().map(|known| known.name.as_str()).collect();
+            self.unknown(Code::ComponentDevice, message, name.span, name, &known);
+            return None;
+        };
+        let device = Device { name: known.name.clone(), physical: known.address, bytes: known.bytes };
+        if !known.is_apart() {
+            let message = format!("the registers of `{}` cannot be one component's alone", name.value);
+            let label = format!("{} at {:#x}", format_size(known.bytes), known.address);
+            let diagnostic = Diagnostic::new(Code::ComponentDevicePage, message).at(name.span, label);
+            self.push(
+                diagnostic.note("a component has whole pages of 4 KiB, and in these there are registers of others"),
+            );
+            return None;
+        }
+        if known.dma {
+            let whose = if self.around.ports.is_some() { "of the partition" } else { "of the machine" };
+            let message = format!(
+                "component `{}` can write all memory {whose} by its device `{}`",
+                component.name.value, name.value
+            );
+            let diagnostic = Diagnostic::new(Code::ComponentDma, message).at(name.span, "writes memory by itself");
+            self.push(
+                diagnostic
+                    .note("the kernel's as well: nothing is between the device and memory that knows of components"),
+            );
+        }
+        Some(device)
+    }
+
+    /// Where a component finds the registers of what `device:NAME` names.
+    pub(super) fn registers(
+        &mut self,
+        component: usize,
+        target: &Located<String>,
+        signature: u64,
+        devices: &Devices,
+    ) -> Option<u64> {
+        let Some(name) = target.strip_prefix("device:").filter(|_| signature == DEVICE_SIGNATURE) else {
+            let (what, help) = match signature == DEVICE_SIGNATURE {
+                true => ("a device, and is bound to something else", "write \"device:NAME\""),
+                false => ("a function, and is bound to a device", "a program names a device by `devices!` of the SDK"),
+            };
+            let message = format!("what the program calls so is {what}");
+            self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(help));
+            return None;
+        };
+        let own = devices.0.get(component).map_or(&[][..], Vec::as_slice);
+        let found = device_addresses(own).zip(own).find(|(_, device)| device.name == name).map(|(address, _)| address);
+        if found.is_none() {
+            let known: Vec<&str> = own.iter().map(|device| device.name.as_str()).collect();
+            let message = format!("the component has no device `{name}`");
+            self.unknown_part(Code::ComponentDevice, message, (target.span, "\"device:", "\""), name, &known);
+        }
+        found
+    }
+
+    /// States whether a component may have the interrupt of a device: it has the device.
+    pub(super) fn drives(&mut self, component: &Component, name: &str, span: Span) -> bool {
+        let has = component.devices.iter().any(|device| device.value == name);
+        if !has {
+            let message =
+                format!("component `{}` has the interrupt of `{name}` and not its registers", component.name.value);
+            let diagnostic = Diagnostic::new(Code::InterruptWithoutDevice, message).at(span, "could never be served");
+            self.push(diagnostic.help(format!("add `devices = [\"{name}\"]`")));
+        }
+        has
+    }
+}
