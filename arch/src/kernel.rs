@@ -115,6 +115,8 @@ pub trait KernelMachine {
     fn set_periodic(&mut self, deadline_ticks: u64);
     /// Enables an interrupt for this core.
     fn enable_interrupt(&mut self, intid: Intid);
+    /// Says whether a device signals its interrupt by an edge or a level, before it is enabled.
+    fn set_edge(&mut self, intid: Intid, edge: bool);
     /// Disables an interrupt: it stays pending.
     fn disable_interrupt(&mut self, intid: Intid);
     /// An interrupt waits to be acknowledged (ISR_EL1).

@@ -30,6 +30,7 @@ impl<'a, M: KernelMachine> Outside<'a, M> {
         self.machine.enable_interrupt(Intid::VIRTUAL_TIMER);
         self.date_ticks = self.machine.counter_ticks();
         for row in tables.bindings {
+            self.machine.set_edge(Intid(row.intid), row.edge != 0);
             self.machine.enable_interrupt(Intid(row.intid));
             self.arm_next(Intid(row.intid));
         }

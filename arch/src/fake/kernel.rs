@@ -23,6 +23,8 @@ pub struct FakeCore {
     pub active: BTreeSet<u32>,
     /// Enabled.
     pub enabled: BTreeSet<u32>,
+    /// Said to be signalled by an edge.
+    pub edges: BTreeSet<u32>,
     /// Acknowledged, and the priority not dropped: the core takes none meanwhile.
     pub running: Option<u32>,
     /// The address space that is loaded.
@@ -46,6 +48,7 @@ impl Default for FakeCore {
             pending: BTreeSet::new(),
             active: BTreeSet::new(),
             enabled: BTreeSet::new(),
+            edges: BTreeSet::new(),
             running: None,
             space: 0,
             console: String::new(),
@@ -91,6 +94,15 @@ impl KernelMachine for FakeCore {
 
     fn enable_interrupt(&mut self, intid: Intid) {
         self.enabled.insert(intid.0);
+    }
+
+    fn set_edge(&mut self, intid: Intid, edge: bool) {
+        assert!(!self.enabled.contains(&intid.0), "{intid:?} is enabled already");
+        if edge {
+            self.edges.insert(intid.0);
+        } else {
+            self.edges.remove(&intid.0);
+        }
     }
 
     fn disable_interrupt(&mut self, intid: Intid) {

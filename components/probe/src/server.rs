@@ -1,5 +1,6 @@
 //! What a thread sees of the servers of its instance: how much it runs, how often it is away, and how long it takes from one thread to another.
 
+use bulkhead_component::driver::interrupt_done;
 use bulkhead_component::{call, println};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,7 +73,7 @@ fn drive() {
         let until = call::counter_ticks() + 3000;
         while call::counter_ticks() < until {}
         served += 1;
-        let _ = call::interrupt_done(INTERRUPT);
+        let _ = interrupt_done(INTERRUPT);
     }
     println!("served {served}");
 }

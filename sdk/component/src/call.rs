@@ -2,7 +2,7 @@
 
 use crate::{Code, packed};
 use bulkhead_kernel_abi::PRINT_BYTES;
-use bulkhead_kernel_abi::call::{Call, Flag, InterruptOperation};
+use bulkhead_kernel_abi::call::{Call, Flag};
 use core::arch::asm;
 use core::fmt;
 
@@ -100,14 +100,6 @@ pub fn receive(slot: u64, deadline_ticks: u64) -> Result<(u64, u64), Code> {
     let [_, bits, count, ..] =
         done(call::<{ Call::Receive.number() }>([slot, Flag::All.number(), deadline_ticks, 0, 0, 0, 0, 0]))?;
     Ok((bits, count))
-}
-
-/// Tells the kernel that a held interrupt of a slot is served: it may come again.
-///
-/// # Errors
-/// `BadCapability`; `Busy` when it is not held.
-pub fn interrupt_done(slot: u64) -> Result<(), Code> {
-    done(call::<{ Call::Interrupt.number() }>([InterruptOperation::Done.number(), slot, 0, 0, 0, 0, 0, 0])).map(|_| ())
 }
 
 /// Reads the counter (CNTVCT_EL0), in ticks of [`Version::counter_hz`].

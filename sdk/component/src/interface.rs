@@ -19,7 +19,7 @@
 //! registers even when the callee faulted and everything was cleared.
 
 use bulkhead_kernel_abi::Code;
-use bulkhead_kernel_abi::image::{NAME_BYTES, function_name, signature};
+use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, NAME_BYTES, function_name, signature};
 use core::arch::asm;
 
 /// [`bulkhead_kernel_abi::image::Function`], with an address that the linker fills in.
@@ -49,6 +49,13 @@ const SIGNATURES: [&str; 9] = [
 unsafe impl Sync for Record {}
 
 impl Record {
+    /// Says what a device is called that is no function, and where the word with the address of its registers is.
+    #[must_use]
+    pub const fn device(name: &str, address: *const ()) -> Self {
+        assert!(name.len() < NAME_BYTES, "the name of the device is too long");
+        Self { name: function_name(name), signature: DEVICE_SIGNATURE, address }
+    }
+
     /// Says what a function is called, what it takes, and where it is.
     #[must_use]
     pub const fn new(name: &str, parameters: usize, address: *const ()) -> Self {

@@ -20,6 +20,8 @@ pub mod alone;
 #[cfg(target_os = "none")]
 pub mod call;
 #[cfg(target_os = "none")]
+pub mod driver;
+#[cfg(target_os = "none")]
 pub mod interface;
 #[cfg(target_os = "none")]
 pub mod schedule;

@@ -61,6 +61,20 @@ impl Controller {
         }
     }
 
+    /// Says how a device signals its interrupt. Those of the core itself are as they are (IHI 0069, GICR_ICFGR1: an implementation may fix them).
+    pub fn set_edge(&self, intid: Intid, edge: bool) {
+        if intid.is_private() {
+            return;
+        }
+        let register = self.distributor.wrapping_add(gic::configuration_word(intid));
+        let bit = gic::configuration_edge(intid);
+        // SAFETY: a register of the controller, as for `enable`; the interrupt is not enabled yet.
+        unsafe {
+            let word = mmio::read32(register);
+            mmio::write32(register, if edge { word | bit } else { word & !bit });
+        }
+    }
+
     /// Disables an interrupt; it stays pending.
     pub fn disable(&self, intid: Intid) {
         let frame = if intid.is_private() { self.at_private(0) } else { self.distributor };

@@ -222,6 +222,10 @@ impl KernelMachine for Core {
         self.controller.enable(intid);
     }
 
+    fn set_edge(&mut self, intid: Intid, edge: bool) {
+        self.controller.set_edge(intid, edge);
+    }
+
     fn disable_interrupt(&mut self, intid: Intid) {
         self.controller.disable(intid);
     }
