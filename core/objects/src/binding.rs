@@ -138,6 +138,25 @@ impl Objects<'_> {
         }
     }
 
+    /// A thread has ended: its interrupts are masked and inactive, so that none is dearer for it, until the next life says `done`.
+    pub(crate) fn silence<W: World>(&mut self, world: &mut W, thread: u16) {
+        for number in 0..self.room.bindings.len() as u16 {
+            let Some(one) = self.room.bindings.get(usize::from(number)).filter(|one| one.bits != 0) else { return };
+            let end_point = self.room.end_points.get(usize::from(one.end_point));
+            if one.hold == Hold::Masked || end_point.is_none_or(|end_point| end_point.thread != thread) {
+                continue;
+            }
+            let Ok(binding) = self.binding(number) else { return };
+            let was_held = core::mem::replace(&mut binding.hold, Hold::Masked) == Hold::Held;
+            let intid = binding.intid;
+            world.set_masked(intid, true);
+            if was_held {
+                world.deactivate(intid);
+            }
+            self.set_held(number, false);
+        }
+    }
+
     /// The driver has done with it.
     pub(crate) fn interrupt_done<W: World>(&mut self, world: &mut W, number: u16) -> Result<(), Code> {
         let binding = self.binding(number)?;

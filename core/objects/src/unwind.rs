@@ -76,6 +76,7 @@ impl Objects<'_> {
         (one.component, one.stack, one.life) = (NONE, NONE, 0);
         (one.limit_end_point, one.limit_ticks) = (NONE, 0);
         one.registers = crate::Registers::default();
+        self.silence(world, thread);
         self.leave(world, thread, what);
     }
 

@@ -148,6 +148,34 @@ fn an_interrupt_whose_driver_cannot_run_is_masked() {
     });
 }
 
+/// A driver that ends leaves nothing: held or not, its interrupt is masked and inactive until its next life says `done`. The end of
+/// somebody else changes nothing.
+#[test]
+fn an_interrupt_whose_driver_ends_is_masked_until_the_next_life() {
+    for is_held in [true, false] {
+        bench(|b| {
+            b.start(&[0]);
+            b.pick(0);
+            assert_eq!(b.svc(Call::Return, &[]), Outcome::Done);
+            assert!(b.world.masked.is_empty(), "it drives nothing");
+            b.start(&[4]);
+            b.pick(0);
+            if is_held {
+                b.objects.top_half(&mut b.world, 0);
+            }
+            assert_eq!(b.svc(Call::Return, &[]), Outcome::Done);
+            assert_eq!(b.objects.room().bindings[0].hold, Hold::Masked);
+            let deactivated = if is_held { &[40][..] } else { &[] };
+            assert_eq!((&b.world.deactivated[..], b.world.masked.contains(&40)), (deactivated, true));
+            b.start(&[4]);
+            b.pick(0);
+            assert_eq!(b.call(Call::Interrupt, &[0, INTERRUPT]), Code::Ok);
+            assert_eq!((b.objects.room().bindings[0].hold, b.world.masked.contains(&40)), (Hold::Idle, false));
+            assert_eq!(b.world.deactivated, deactivated, "once");
+        });
+    }
+}
+
 #[test]
 fn at_most_four_interrupts_are_held() {
     bench(|b| {

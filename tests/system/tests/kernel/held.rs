@@ -10,13 +10,15 @@ const HOLDS: u64 = 100;
 const SLEEPS: u64 = 101;
 const SPINS: u64 = 102;
 const HOLDS_AND_SPINS: u64 = 103;
+const HOLDS_AND_FAULTS: u64 = 104;
+const SPINS_LATER: u64 = 105;
 
 /// Ten periods pass while the interrupt is held and bring nothing; the kernel's timer passes; after each `done` it comes again.
 #[test]
 fn a_held_interrupt_is_masked_everywhere_and_others_pass() {
     let image = with_timer(&[HOLDS], 0).bytes();
     let expected = [
-        "component 100: ABI version 2, counter 62500000 Hz",
+        "component 100: ABI version 3, counter 62500000 Hz",
         "first: Ok((1, 1))",
         "held: Err(TimedOut)",
         "done: Ok(())",
@@ -53,4 +55,21 @@ fn what_an_interrupt_takes_differs_by_the_monitors_path_alone() {
     );
     assert_eq!(direct, board);
     assert_eq!((mapped.0 - board.0, mapped.1 - board.1), (23, WHILE_HELD));
+}
+
+/// What a driver held that is no more is masked and inactive: it never comes again, and the kernel's timer is as cheap as if nobody had held anything.
+#[test]
+fn a_driver_that_faults_leaves_its_interrupt_masked_and_inactive() {
+    let image = with_timer(&[SLEEPS, SPINS_LATER, HOLDS_AND_FAULTS], 2).bytes();
+    let on = |place| {
+        let lines = run(&image, place);
+        let fault = |line: &&String| line.starts_with("kernel: component 0x2, thread 0x2, fault 0x1,");
+        assert_eq!(lines.iter().filter(fault).count(), 1, "{place:?}: {lines:?}");
+        // The other thread's date, and nothing of the 39 periods.
+        assert!(lines.contains(&"1 absences".to_owned()), "{place:?}: {lines:?}");
+        longest(&image, place)
+    };
+    let (board, direct, mapped) = (on(Place::Board), on(Place::Direct), on(Place::Mapped));
+    println!("longest absence behind a driver that faulted: board {board}, direct {direct}, mapped {mapped}");
+    assert_eq!((direct, mapped - board), (board, 23));
 }

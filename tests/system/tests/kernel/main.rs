@@ -4,6 +4,7 @@ mod broken;
 mod calls;
 mod chaos;
 mod described;
+mod drivers;
 mod faults;
 mod given;
 mod held;
