@@ -227,6 +227,11 @@ pub struct Counted {
 pub fn counted(image: &[u8], place: Place) -> Vec<Counted> {
     let lines = run(image, place);
     assert_eq!(lines.last().map(String::as_str), Some("bench done"), "{lines:?}");
+    rows(&lines)
+}
+
+/// What was counted, as components say it.
+pub(crate) fn rows(lines: &[String]) -> Vec<Counted> {
     let rows = lines.iter().filter_map(|line| line.strip_prefix("bench ")).filter(|line| *line != "done");
     rows.map(|line| {
         let words: Vec<&str> = line.split(' ').collect();

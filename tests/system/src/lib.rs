@@ -25,6 +25,7 @@ pub mod slot;
 pub mod system;
 pub mod timers;
 pub mod wakes;
+pub mod ways;
 
 pub use remote::Remote;
 pub use sharing::Description;

@@ -13,3 +13,4 @@ mod places;
 mod refused;
 mod time;
 mod verified;
+mod ways;

@@ -1,0 +1,34 @@
+//! Rows 4, 5, 8 and 9 of the kernel: how many instructions it takes from one thread to another (CH-60, QV-23, QV-35), on the board and in partitions.
+
+use bulkhead_system_tests::kernel::Place;
+use bulkhead_system_tests::ways::{Way, count};
+
+/// The short form; `./x bench` counts 100,000.
+const TIMES: u64 = 200;
+
+/// What the kernel takes now, and what it takes at most when a thread that looks all the time is cut off between two looks, or
+/// a budget has another number of parts. What the issue wants is in the
+/// rows of `./x bench`.
+const KNOWN: [(Way, u64, u64); 7] = [
+    (Way::SignalPeer, 210, 0),
+    (Way::SignalLess, 275, 0),
+    (Way::SignalMore, 770, 0),
+    (Way::Interrupt, 1_620, 3),
+    (Way::InterruptPibs, 1_883, 3),
+    (Way::ComesBack, 803, 14),
+    (Way::UsedUp, 1_035, 45),
+];
+
+#[test]
+fn ways_between_threads_take_what_they_took() {
+    for (way, ceiling, spread) in KNOWN {
+        let board = count(way, TIMES, Place::Board);
+        println!("{way:?}: {board:?}");
+        // Of what a receiver is sent before it waits for the first time two may be one.
+        assert!(board.times.abs_diff(TIMES) <= 1 && board.least <= ceiling, "{way:?}: {board:?}");
+        assert!(board.most - board.least <= spread, "{way:?}: {board:?}");
+        let direct = count(way, TIMES, Place::Direct);
+        assert_eq!(direct.least, board.least, "{way:?}: {direct:?}");
+        assert!(direct.most - direct.least <= spread, "{way:?}: {direct:?}");
+    }
+}
