@@ -192,6 +192,23 @@ extern "C" fn bulkhead_kernel_enter(kind: u64, syndrome: u64, address: u64) -> *
     registers(kernel, next)
 }
 
+/// Rust end of the fast path of a Send: the words of its capability. Returns the number of [`Signal`].
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_signal(capability: u64, word: u64) -> u64 {
+    // SAFETY: as for `bulkhead_kernel_enter`; of the thread that runs it reads and writes nothing that the vectors have in registers.
+    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    kernel.signal((capability >> 16) as u16, (capability >> 32) as u32, word) as u64
+}
+
+/// The thread that sent is stored: returns the registers of the one that runs next.
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_switch() -> *mut Registers {
+    // SAFETY: as for `bulkhead_kernel_enter`.
+    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    let next = kernel.switch();
+    registers(kernel, next)
+}
+
 fn registers(kernel: &mut Kernel<'static, machine::Core>, next: Next) -> *mut Registers {
     let until_ticks = kernel.until_ticks();
     // SAFETY: see `Cell`; a word of which nobody has a reference.

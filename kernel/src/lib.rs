@@ -24,6 +24,7 @@ pub mod faults;
 mod memory;
 pub mod outside;
 pub mod servers;
+pub mod signal;
 mod text;
 
 use bulkhead_arch::kernel::{Entry, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
@@ -131,6 +132,11 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     fn account(&mut self) {
         let now = self.outside.machine.counter_ticks();
         let ticks = self.outside.servers.advance(now);
+        self.count(ticks);
+    }
+
+    /// Counts time for the thread that ran.
+    fn count(&mut self, ticks: u64) {
         if let Some(thread) = self.objects.running() {
             self.outside.servers.count_ran(thread, ticks);
             self.objects.used(&mut self.outside, ticks);

@@ -49,6 +49,8 @@ pub(crate) struct Servers<'a> {
     now_ticks: u64,
     /// Who gave the core away since the last choice.
     leaver: Stint,
+    /// Who was chosen last, as the accounts know it.
+    chosen: Stint,
 }
 
 const fn bit(number: u16) -> u64 {
@@ -73,7 +75,8 @@ impl<'a> Servers<'a> {
         let drivers = tables.bindings.iter().fold(0, |set, row| set | bit(row.server));
         let tcaps = tables.tcaps;
         let divides = room.shares.is_used();
-        let mut this = Self { room, divides, rows, tcaps, drivers, now_ticks: now, leaver: Stint::IDLE };
+        let mut this =
+            Self { room, divides, rows, tcaps, drivers, now_ticks: now, leaver: Stint::IDLE, chosen: Stint::IDLE };
         if this.divides {
             this.make_claims(tcaps)?;
         }
@@ -87,10 +90,16 @@ impl<'a> Servers<'a> {
 
     /// Charges who ran up to `now`; returns the time since the last report. What is used up by that is in [`Self::take_exhausted`].
     pub(crate) fn advance(&mut self, now: u64) -> u64 {
-        let ticks = now.saturating_sub(self.now_ticks);
-        self.now_ticks = self.now_ticks.max(now);
         self.room.core.advance(now);
-        let stint = self.room.core.running();
+        self.settle()
+    }
+
+    /// Tells the accounts what the core knows already; returns the time since the last report.
+    pub(crate) fn settle(&mut self) -> u64 {
+        let now = self.room.core.now_ticks();
+        let ticks = now.saturating_sub(self.now_ticks);
+        self.now_ticks = now;
+        let stint = self.chosen;
         if self.divides {
             self.use_claims(stint, ticks);
         }
@@ -139,8 +148,8 @@ impl<'a> Servers<'a> {
 
     /// Chooses which server runs from this entry on.
     pub(crate) fn choose(&mut self) -> Next {
-        let before = self.room.core.running();
         let next = if self.divides { self.choose_by_claims() } else { self.room.core.next(self.now_ticks) };
+        let before = core::mem::replace(&mut self.chosen, next.stint);
         if next.stint != before
             && next.stint != Stint::IDLE
             && let Some(account) = self.account(next.stint.server())
@@ -208,7 +217,12 @@ impl<'a> Servers<'a> {
     }
 
     pub(crate) fn wake(&mut self, server: u16) {
-        self.room.core.wake(self.now_ticks, server as u8);
+        // Schedulers may have a word in the choice.
+        if self.divides {
+            return self.room.core.wake(self.now_ticks, server as u8);
+        }
+        // Who takes the core is charged from here on; the choice at the end finds this one.
+        let _ = self.room.core.signal(self.now_ticks, server as u8);
     }
 
     pub(crate) fn block(&mut self, server: u16) {

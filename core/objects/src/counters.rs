@@ -97,8 +97,17 @@ impl Links {
     }
 
     /// Puts a thread to the back, unless it is in a queue.
+    #[inline]
     pub(crate) fn push(&mut self, queue: &mut Queue, thread: u16) {
-        self.insert(queue, thread, queue.last());
+        let Ok(thread) = u8::try_from(thread) else { return };
+        let previous = queue.tail;
+        let Some(link) = self.link(thread).filter(|link| !link.is_in) else { return };
+        *link = Link { previous, next: NOBODY, is_in: true };
+        queue.tail = thread;
+        match self.link(previous) {
+            Some(before) => before.next = thread,
+            None => queue.head = thread,
+        }
     }
 
     /// Puts a thread behind another one of the queue, or to the front, unless it is in a queue.

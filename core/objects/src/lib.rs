@@ -69,7 +69,7 @@ pub use calls::Outcome;
 pub use component::{Component, ComponentState, GATE_CLOSED, GATE_MASK, GATE_NEEDS, GATE_OFFSET, OnFault};
 pub use counters::{Counters, Links, Queue, WORN};
 pub use dates::DATES_AT_ONCE;
-pub use endpoint::EndPoint;
+pub use endpoint::{EndPoint, Notified};
 pub use memory::Region;
 pub use position::{Choice, Pair, Position, Scheduler, Timeout};
 pub use process::{Phase, Process};

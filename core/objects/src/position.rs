@@ -405,6 +405,15 @@ impl Objects<'_> {
             return Choice::Again;
         }
         let Some(pair) = self.next_of(server) else { return Choice::Nobody };
+        // The usual case: in the component at home, which is what it was.
+        if let Some(one) = self.thread(pair.thread)
+            && one.depth == 0
+            && !one.is_in_exec
+            && self.component(one.component).is_some_and(|home| home.counters.life == one.life)
+        {
+            self.running = pair.thread;
+            return Choice::Run(pair.thread);
+        }
         // Nobody runs in a component that was ended or reset since.
         if self.unwind(world, pair.thread) {
             return Choice::Again;

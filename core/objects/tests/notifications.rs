@@ -4,7 +4,7 @@ mod support;
 
 use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::call::Call;
-use bulkhead_objects::{Hold, NEVER, Outcome, ThreadState};
+use bulkhead_objects::{Hold, NEVER, Notified, Outcome, ThreadState, Time};
 use support::*;
 
 const NO_WAIT: u64 = 1;
@@ -213,4 +213,67 @@ fn a_request_is_charged_to_the_client_that_expects_it() {
             assert_eq!(interrupt(b, 3, client), Code::BadArgument, "no client of this driver");
         }
     });
+}
+
+/// The short way of a signal does what the long one does, or nothing: two instances with the same history, one by each.
+#[test]
+fn a_usual_signal_is_a_signal() {
+    let mut usual = [0; 4];
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut below = |limit: u64| {
+        for (left, shift) in [(true, 13), (false, 7), (true, 17)] {
+            state ^= if left { state << shift } else { state >> shift };
+        }
+        state % limit
+    };
+    for _ in 0..2_000 {
+        bench(|long| {
+            bench(|short| {
+                let both = |long: &mut Bench<'_>, short: &mut Bench<'_>, act: &dyn Fn(&mut Bench<'_>)| {
+                    act(long);
+                    act(short);
+                };
+                let all: &[u16] = if below(2) == 0 { &[0] } else { &[0, 1, 4, 6, 7] };
+                both(long, short, &|b| b.start(all));
+                for _ in 0..30 {
+                    let (end_point, bits) = (below(6) as u16, below(4));
+                    if below(3) == 0 {
+                        short.objects.send(&mut short.world, end_point, bits);
+                        let notified = long.objects.notify(&long.world, end_point, bits);
+                        usual[notified_index(notified)] += 1;
+                        match notified {
+                            Notified::Otherwise => long.objects.send(&mut long.world, end_point, bits),
+                            Notified::First(server) => {
+                                let tcap =
+                                    long.objects.room().servers[usize::from(server)].next.map_or(0, |pair| pair.tcap);
+                                long.world.filled(server, tcap, 0);
+                            }
+                            _ => {}
+                        }
+                    } else {
+                        let (server, all, no_wait) = (below(3) as u16, below(4) != 0, below(8) == 0);
+                        let deadline = if below(4) == 0 { SOON } else { 0 };
+                        let flags = u64::from(all) * ALL + u64::from(no_wait) * NO_WAIT;
+                        both(long, short, &|b| {
+                            if b.pick(server).is_some() {
+                                let _ = b.svc(Call::Receive, &[RECEIVE + u64::from(end_point), flags, deadline]);
+                            }
+                        });
+                    }
+                    assert_eq!(state::Copy::of(long), state::Copy::of(short));
+                }
+            });
+        });
+    }
+    println!("otherwise, nobody, behind, first: {usual:?}");
+    assert!(usual.iter().all(|count| *count > 100), "{usual:?}");
+}
+
+fn notified_index(notified: Notified) -> usize {
+    match notified {
+        Notified::Otherwise => 0,
+        Notified::Nobody => 1,
+        Notified::Behind(_) => 2,
+        Notified::First(_) => 3,
+    }
 }

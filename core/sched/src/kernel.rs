@@ -117,6 +117,12 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         usize::from(slot) < SERVERS && self.live & bit(slot) != 0
     }
 
+    /// The last report.
+    #[must_use]
+    pub const fn now_ticks(&self) -> u64 {
+        self.now_ticks
+    }
+
     /// Who was chosen last.
     #[must_use]
     pub const fn running(&self) -> Stint {

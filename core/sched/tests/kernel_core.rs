@@ -258,8 +258,14 @@ fn step(core: &mut KernelCore<16>, model: &mut Model, random: &mut Random, now: 
             while core.bring_back(now, 1) {}
             model.advance(now);
         }
-        11 | 12 => {
+        11 => {
             core.wake(now, number);
+            model.set_asking(now, slot, true);
+        }
+        12 | 13 => {
+            if !core.wake_behind(now, number) {
+                core.wake(now, number);
+            }
             model.set_asking(now, slot, true);
         }
         _ => {

@@ -82,7 +82,7 @@ bulkhead_kernel_invoke:
     // Is it only that the callee needs time? There is enough until the date that was written when the thread was chosen, or the slow path looks.
 2:  eor     x17, x17, #{gate_needs}
     tst     x17, #{gate_mask}
-    b.ne    bulkhead_kernel_slow
+    b.ne    3f
     ldr     x12, [x10, #{needs}]
     ldur    x11, [x9, #{until}]
     mrs     x13, CNTVCT_EL0                             // read early at worst: some ticks of passage more
@@ -91,6 +91,82 @@ bulkhead_kernel_invoke:
     cmp     x11, x12
     b.lo    bulkhead_kernel_slow
     b       1b
+
+    // A Send that may be used. Of the thread's registers all that the function may change are stored, so it can go on at once, or take the slow path, or be stored
+    // as a whole.
+3:  and     w16, w13, #0x1ff
+    cmp     w16, #{send}
+    b.ne    bulkhead_kernel_slow
+    stp     x0, x1, [sp]
+    stp     x2, x3, [sp, #16]
+    stp     x4, x5, [sp, #32]
+    stp     x6, x7, [sp, #48]
+    str     x8, [sp, #64]
+    str     x30, [sp, #240]
+    mov     x0, x13
+    mov     x1, x14
+    mov     x2, sp
+    adrp    x3, __bulkhead_kernel_stack_top
+    add     sp, x3, :lo12:__bulkhead_kernel_stack_top
+    str     x2, [sp, #-16]!
+    bl      bulkhead_kernel_signal
+    ldr     x2, [sp]
+    mov     sp, x2                                  // the thread again
+    ldr     x30, [sp, #240]
+    cbz     x0, 4f
+    mrs     x9, TPIDR_EL1
+    ldur    x14, [x9, #{count_invoke}]
+    add     x14, x14, #1
+    stur    x14, [x9, #{count_invoke}]
+    tbnz    x0, #1, 5f
+    msr     SPSR_EL1, xzr                           // EL0 with clear flags
+    ldp     x0, x1, [sp, #{nothing}]
+    ldp     x2, x3, [sp, #{nothing}]
+    ldp     x4, x5, [sp, #{nothing}]
+    ldp     x6, x7, [sp, #{nothing}]
+    ldp     x8, x9, [sp, #{nothing}]                    // Ok
+    ldp     x10, x11, [sp, #{nothing}]
+    ldp     x12, x13, [sp, #{nothing}]
+    ldp     x14, x15, [sp, #{nothing}]
+    ldp     x16, x17, [sp, #{nothing}]
+    mov     x18, #0
+    eret                                            // behind the caller's instruction
+
+    // Nothing has changed: as if it had not been looked at.
+4:  ldp     x0, x1, [sp]
+    ldp     x2, x3, [sp, #16]
+    ldp     x4, x5, [sp, #32]
+    ldp     x6, x7, [sp, #48]
+    ldr     x8, [sp, #64]
+    b       bulkhead_kernel_slow
+
+    // Somebody else runs, or the choice is not a usual one. What the sender finds when it runs again is Ok.
+5:  stp     xzr, xzr, [sp]
+    stp     xzr, xzr, [sp, #16]
+    stp     xzr, xzr, [sp, #32]
+    stp     xzr, xzr, [sp, #48]
+    stp     xzr, xzr, [sp, #64]
+    stp     xzr, xzr, [sp, #80]
+    stp     xzr, xzr, [sp, #96]
+    stp     xzr, xzr, [sp, #112]
+    stp     xzr, xzr, [sp, #128]
+    stp     xzr, x19, [sp, #144]
+    stp     x20, x21, [sp, #160]
+    stp     x22, x23, [sp, #176]
+    stp     x24, x25, [sp, #192]
+    stp     x26, x27, [sp, #208]
+    stp     x28, x29, [sp, #224]
+    mrs     x3, SP_EL0
+    str     x3, [sp, #{stack_pointer}]
+    mrs     x3, ELR_EL1
+    stp     x3, xzr, [sp, #{program_counter}]           // with clear flags
+    mrs     x3, TPIDR_EL0
+    str     x3, [sp, #{thread_pointer}]
+    adrp    x3, __bulkhead_kernel_stack_top
+    add     sp, x3, :lo12:__bulkhead_kernel_stack_top
+    mov     x29, xzr
+    bl      bulkhead_kernel_switch
+    b       bulkhead_kernel_resume
 
 .globl bulkhead_kernel_return
 bulkhead_kernel_return:

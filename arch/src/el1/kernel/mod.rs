@@ -10,8 +10,9 @@ pub mod controller;
 use crate::kernel::{Fast, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_arm::{Intid, timer};
 use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
-use bulkhead_kernel_abi::MAX_COMPONENTS;
+use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::{self, Epitaph, Head};
+use bulkhead_kernel_abi::{Kind, MAX_COMPONENTS};
 use console::Console;
 use controller::Controller;
 use core::arch::{asm, global_asm};
@@ -55,6 +56,10 @@ global_asm!(
     entries = const component::ENTRIES,
     gate_mask = const GATE_MASK,
     gate_needs = const GATE_NEEDS,
+    send = const Kind::Send as u64 | (right::USE as u64) << 8,
+    stack_pointer = const registers::STACK_POINTER,
+    program_counter = const registers::PROGRAM_COUNTER,
+    thread_pointer = const registers::THREAD_POINTER,
     all_components = const MAX_COMPONENTS << component::SHIFT,
     count_invoke = const fast(offset_of!(Fast, calls)),
     count_return = const fast(offset_of!(Fast, calls) + 8),

@@ -276,6 +276,26 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         self.signal_in_full(now, slot)
     }
 
+    /// A server with budget, which is not more important than who runs, asks from `now` on. So nothing else changes, and who runs is charged for
+    /// this time with the next report. Returns false, with nothing changed, in any other case.
+    #[inline]
+    pub fn wake_behind(&mut self, now: u64, slot: u8) -> bool {
+        let running = self.running;
+        let is_usual = self.plain & !self.asking & bit(slot) != 0 && now < self.quiet_until_ticks;
+        if !is_usual || running == Stint::IDLE || running.is_background() {
+            return false;
+        }
+        let Some(entry) = self.entries.get_mut(crate::within::<SERVERS>(usize::from(slot))) else { return false };
+        let level = entry.level;
+        // A budget that is not there yet keeps its date.
+        if level < running.level() || entry.budget.wake_plain_with(now) == 0 {
+            return false;
+        }
+        self.asking |= bit(slot);
+        self.ready.push(slot, level);
+        true
+    }
+
     #[inline(never)]
     fn signal_in_full(&mut self, now: u64, slot: u8) -> Next {
         self.wake(now, slot);

@@ -1,0 +1,64 @@
+//! A signal by the fast path: one report to `core/sched`, and for who may not preempt not even that. It does what [`Kernel::enter`] does for `invoke` on a
+//! Send, in the usual cases; whether it is one is known before anything changes.
+
+use crate::{Kernel, Next};
+use bulkhead_arch::kernel::KernelMachine;
+use bulkhead_objects::Notified;
+
+/// What is left to do for a signal; the vectors know the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Signal {
+    /// Everything: nothing has changed.
+    All = 0,
+    /// Nothing: the sender goes on.
+    Nothing = 1,
+    /// To store the sender, and to ask [`Kernel::switch`] who runs.
+    Switch = 2,
+}
+
+impl<M: KernelMachine> Kernel<'_, M> {
+    /// The thread that runs sends to an end point, by a capability of this grant with this badge. Who goes on is charged for it with its next report: no
+    /// time passes for anybody else.
+    pub fn signal(&mut self, end_point: u16, grant: u32, bits: u64) -> Signal {
+        // Schedulers may have a word in it.
+        if self.outside.servers.divides {
+            return Signal::All;
+        }
+        match self.objects.notify_by(&self.outside, end_point, grant, bits) {
+            Notified::Otherwise => Signal::All,
+            Notified::Nobody => Signal::Nothing,
+            Notified::Behind(server) => {
+                self.end_turn_sooner(server);
+                Signal::Nothing
+            }
+            Notified::First(server) => {
+                let now = self.outside.machine.counter_ticks();
+                if self.outside.servers.room.core.wake_behind(now, server as u8) {
+                    return Signal::Nothing;
+                }
+                let _ = self.outside.servers.room.core.signal(now, server as u8);
+                Signal::Switch
+            }
+        }
+    }
+
+    /// Somebody waits now for the end of a turn, which began when he was alone.
+    fn end_turn_sooner(&mut self, server: u16) {
+        let position = self.objects.room().servers.get(usize::from(server));
+        if position.is_some_and(|position| position.quantum_ticks != 0) {
+            let own_ticks = self.outside.servers.now_ticks().saturating_add(self.objects.left_ticks());
+            if own_ticks < self.armed_ticks {
+                self.armed_ticks = own_ticks;
+                self.outside.machine.set_timer(own_ticks);
+            }
+        }
+    }
+
+    /// Charges the sender, whose registers are stored, up to the signal, and chooses who runs.
+    pub fn switch(&mut self) -> Next {
+        let ticks = self.outside.servers.settle();
+        self.count(ticks);
+        self.choose()
+    }
+}
