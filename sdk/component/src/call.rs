@@ -2,7 +2,8 @@
 
 use crate::{Code, packed};
 use bulkhead_kernel_abi::PRINT_BYTES;
-use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::accounts::FaultRecord;
+use bulkhead_kernel_abi::call::{Call, ComponentOperation, Flag};
 use core::arch::asm;
 use core::fmt;
 
@@ -100,6 +101,31 @@ pub fn receive(slot: u64, deadline_ticks: u64) -> Result<(u64, u64), Code> {
     let [_, bits, count, ..] =
         done(call::<{ Call::Receive.number() }>([slot, Flag::All.number(), deadline_ticks, 0, 0, 0, 0, 0]))?;
     Ok((bits, count))
+}
+
+/// The latest fault of the component of a slot; its number says whether it is a new one.
+///
+/// # Errors
+/// `BadCapability`; `Denied` without a right to read; `Gone`.
+pub fn component_fault(slot: u64) -> Result<FaultRecord, Code> {
+    let [_, kind, thread, number, syndrome, address, program_counter, _] =
+        done(call::<{ Call::Component.number() }>([ComponentOperation::Fault.number(), slot, 0, 0, 0, 0, 0, 0]))?;
+    Ok(FaultRecord {
+        kind: kind as u32,
+        thread: thread as u16,
+        number: number as u16,
+        syndrome,
+        address,
+        program_counter,
+    })
+}
+
+/// Begins the component of a slot again: who is inside is brought out, and its first thread starts.
+///
+/// # Errors
+/// `BadCapability`; `Denied` for one that may only look; `Gone`.
+pub fn component_reset(slot: u64) -> Result<(), Code> {
+    done(call::<{ Call::Component.number() }>([ComponentOperation::Reset.number(), slot, 0, 0, 0, 0, 0, 0])).map(|_| ())
 }
 
 /// Reads the counter (CNTVCT_EL0), in ticks of [`Version::counter_hz`].

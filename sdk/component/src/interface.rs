@@ -162,6 +162,24 @@ macro_rules! import {
     )+};
 }
 
+/// Names slots that the description fills with something that is no function: each becomes a function here that answers the slot's number.
+#[macro_export]
+macro_rules! slots {
+    ($($(#[$about:meta])* $visibility:vis $name:ident;)+) => {$(
+        $(#[$about])*
+        #[inline]
+        #[must_use]
+        $visibility fn $name() -> u64 {
+            static SLOT: u64 = 0;
+            #[used]
+            #[unsafe(link_section = ".bulkhead.imports")]
+            static RECORD: $crate::interface::Record =
+                $crate::interface::Record::new(stringify!($name), 0, ::core::ptr::from_ref(&SLOT).cast());
+            $crate::interface::slot(&SLOT)
+        }
+    )+};
+}
+
 /// Exports functions: the first parameter is the token of the caller's capability, the others are words; each answers one.
 #[macro_export]
 macro_rules! export {

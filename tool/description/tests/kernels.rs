@@ -114,6 +114,22 @@ fn functions_are_slots_by_name() {
     assert!(tables.threads.iter().all(|one| one.entry == COMPONENT_TEXT + 16));
 }
 
+/// CH-61: who is told of a component's faults may begin it again, and look at them; nobody else.
+#[test]
+fn a_supervisor_is_told_and_may_begin_again() {
+    let (laid, report) = check(Path::new("tests/kernels/good/supervised.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let (_, tables) = tables(&laid.bytes);
+    let child = &tables.components[1];
+    assert_eq!((child.supervisor, child.supervisor_bits), (0, 1 << 1));
+    assert_eq!(tables.components[0].supervisor, u16::MAX);
+    let given = tables.slots(&tables.components[0])[2];
+    assert_eq!((given.kind(), given.object), (Some(Kind::Component), 1));
+    assert_eq!((given.rights, given.grant), (right::USE | right::READ, 1));
+    let found = bulkhead_verify_instance::verify(&laid.bytes, &support::kernel::expected_kernel());
+    assert_eq!(found, []);
+}
+
 /// QV-20, QV-21, QV-22: the shortest period first, equal ones by their place, those without a limit last; what has no budget left runs in the background unless it says no.
 #[test]
 fn servers_are_in_the_order_of_their_periods() {

@@ -227,7 +227,7 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
             let objects = match kind {
                 Object::Receive | Object::Send => tables.end_points.len(),
                 Object::Interrupt => tables.bindings.len(),
-                Object::Call => tables.components.len(),
+                Object::Call | Object::Component => tables.components.len(),
                 _ => 0,
             };
             findings.require(usize::from(capability.object) < objects, Kind::Capability, || {
@@ -249,6 +249,20 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                     capability.object
                 )
             });
+            if kind == Object::Component {
+                let child = tables.components.get(usize::from(capability.object));
+                let told = child.and_then(|child| tables.end_points.get(usize::from(child.supervisor)));
+                findings.require(
+                    told.is_some_and(|row| usize::from(row.component) == number),
+                    Kind::Capability,
+                    || {
+                        format!(
+                            "{place} can begin component {} again, and is not told of its faults",
+                            capability.object
+                        )
+                    },
+                );
+            }
             let is_signal = (kind == Object::Send) == (capability.word != 0);
             findings.require(is_signal || kind == Object::Call, Kind::Capability, || {
                 format!("{place} has the word {:#x}, which means nothing or sends nothing", capability.word)

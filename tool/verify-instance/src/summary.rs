@@ -141,6 +141,7 @@ fn words(capability: &bulkhead_kernel_abi::Capability, tables: &Tables<'_>) -> S
             format!("sends {:#x} to end point {object} of {owner}", capability.word)
         }
         Some(Kind::Receive) => format!("takes from end point {object}"),
+        Some(Kind::Component) => format!("begins {} again", name(object)),
         Some(Kind::Interrupt) => {
             let intid = tables.bindings.get(usize::from(object)).map_or(0, |row| row.intid);
             format!("handles interrupt {intid}")

@@ -112,7 +112,8 @@ impl Resolver<'_> {
         self.signal(number, signal, target.span, &format!("\"send:{component}."), all)
     }
 
-    fn signal(
+    /// The end point and the bit of a signal of a component.
+    pub(super) fn signal(
         &mut self,
         component: usize,
         name: &str,

@@ -168,7 +168,7 @@ table! {
         #[schemars(default)]
         interrupts: Vec<Located<Interrupt>>,
         /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"`, `"send:COMPONENT.SIGNAL"`, `"receive:THREAD"`,
-        /// `"interrupt:NAME"` or `"device:NAME"`.
+        /// `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"` or `"component:NAME"`.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
         callers: Option<Located<Callers>>,
@@ -176,6 +176,8 @@ table! {
         abortable: Option<Located<bool>>,
         /// What a fault of a caller inside comes to; default `return`.
         on_fault: Option<Located<OnFault>>,
+        /// Signal that is sent when it faults, `"COMPONENT.SIGNAL"`; that component may begin it again. Without one the kernel prints a line.
+        supervisor: Option<Located<String>>,
         /// Its threads use floating point; default false.
         floating_point: Option<Located<bool>>,
         /// Memory of the pool that it may give out.

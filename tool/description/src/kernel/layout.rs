@@ -72,6 +72,10 @@ fn component<'a>(
             .unwrap_or(DEFAULT_STACK_BYTES),
         server: thread.server.as_ref().and_then(|name| servers.number(name)).unwrap_or(0),
     });
+    let mut policy = policy(written, counter_hz);
+    if let Some(supervisor) = table.supervisor {
+        (policy.supervisor, policy.supervisor_bits) = (supervisor.end_point, supervisor.bits);
+    }
     bulkhead_instance::Component {
         name: written.name.value.clone(),
         program: &program.bytes,
@@ -82,7 +86,7 @@ fn component<'a>(
             stacks: u32::try_from(callers.stacks.value).unwrap_or(0),
             stack_bytes: parse_size(&callers.bytes.value.0).unwrap_or(0),
         }),
-        policy: policy(written, counter_hz),
+        policy,
         devices: Vec::new(),
     }
 }

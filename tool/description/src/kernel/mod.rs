@@ -14,6 +14,7 @@ mod programs;
 mod resolve;
 mod schedulers;
 mod servers;
+mod supervision;
 pub mod text;
 
 pub(crate) use devices::Around;

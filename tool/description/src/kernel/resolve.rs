@@ -5,6 +5,7 @@ use super::devices::{Around, Devices};
 use super::end_points::EndPoints;
 use super::file::{Component, KernelFile};
 use super::programs::Program;
+use super::supervision::Supervision;
 use crate::code::{Code, Severity};
 use crate::decode::{Duration, Located, Size};
 use crate::diagnostic::{Diagnostic, Report};
@@ -33,6 +34,8 @@ pub(super) struct Table {
     pub(super) capabilities: Vec<Capability>,
     /// In which slots its program finds what it calls.
     pub(super) imports: Vec<Import>,
+    /// Who is told of its faults.
+    pub(super) supervisor: Option<Supervision>,
 }
 
 /// An instance that was made.
@@ -66,7 +69,8 @@ pub(crate) fn instance(
     let end_points = resolver.end_points();
     let devices = resolver.devices();
     let interrupts = resolver.interrupts(&end_points, &servers);
-    let (tables, edges) = resolver.tables(&programs, &end_points, &devices);
+    let supervisors = resolver.supervisors(&end_points);
+    let (tables, edges) = resolver.tables(&programs, &end_points, (&devices, &supervisors));
     resolver.calls(&edges);
     if resolver.report.count(Severity::Error) > before {
         return None;
@@ -139,12 +143,16 @@ impl<'r> Resolver<'r> {
         &mut self,
         programs: &[Option<Program>],
         end_points: &EndPoints,
-        devices: &Devices,
+        (devices, supervisors): (&Devices, &[Option<Supervision>]),
     ) -> (Vec<Table>, Vec<Edge>) {
         let (mut tables, mut edges) = (Vec::new(), Vec::new());
         let file = self.file;
         for (number, component) in file.component.iter().enumerate() {
-            let mut table = Table { capabilities: vec![Capability::NULL], ..Table::default() };
+            let mut table = Table {
+                capabilities: vec![Capability::NULL],
+                supervisor: supervisors.get(number).copied().flatten(),
+                ..Table::default()
+            };
             let program = programs.get(number).and_then(Option::as_ref);
             let bindings = component.bind.as_ref().map_or(&[][..], |bind| &bind.value.0);
             for import in program.iter().flat_map(|program| &program.interface.imports) {
@@ -158,7 +166,16 @@ impl<'r> Resolver<'r> {
                     table.imports.extend(address.map(|slot| Import { name: import.name.clone(), slot }));
                     continue;
                 }
-                let found = self.target(number, target, signature, programs, end_points);
+                let found = match target.strip_prefix("component:") {
+                    // It looks at its child's fault, and begins it again.
+                    Some(name) => {
+                        let child = self.child(number, target, name, supervisors);
+                        let rights = right::USE | right::READ;
+                        let of = |object| Capability { rights, ..granted(Kind::Component, object, 0) };
+                        child.map(|child| (of(child), None))
+                    }
+                    None => self.target(number, target, signature, programs, end_points),
+                };
                 if let Some((capability, edge)) = found {
                     table.imports.push(Import { name: import.name.clone(), slot: table.capabilities.len() as u64 });
                     table.capabilities.push(capability);
@@ -208,13 +225,7 @@ impl<'r> Resolver<'r> {
         programs: &[Option<Program>],
         end_points: &EndPoints,
     ) -> Option<(Capability, Option<usize>)> {
-        let of = |kind: Kind, object: u16, word: u64| Capability {
-            kind: kind.number(),
-            rights: right::USE,
-            object,
-            grant: 1,
-            word,
-        };
+        let of = granted;
         // A driver works for the threads that call it, and says so when they ask.
         let driven =
             |binding: u16| Capability { rights: right::USE | right::EXPECT, ..of(Kind::Interrupt, binding, 0) };
@@ -238,7 +249,7 @@ impl<'r> Resolver<'r> {
         let Some((component, function)) = target.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\" or \"device:NAME\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\" or \"component:NAME\"",
             ));
             return None;
         };
@@ -288,6 +299,11 @@ impl<'r> Resolver<'r> {
         }
         u16::try_from(entry).ok()
     }
+}
+
+/// A capability as components have it at boot, for what its kind is for.
+const fn granted(kind: Kind, object: u16, word: u64) -> Capability {
+    Capability { kind: kind.number(), rights: right::USE, object, grant: 1, word }
 }
 
 /// Most names that a sentence lists.

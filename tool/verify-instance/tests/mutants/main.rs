@@ -164,6 +164,9 @@ const CORRUPTIONS: &[Corruption] = &[
     }),
     ("call to a component without stacks", Kind::Capability, |mutant| call(mutant, |slot| slot.object = 0)),
     ("call to no component", Kind::Capability, |mutant| call(mutant, |slot| slot.object = 3)),
+    ("supervisor of a component that has none", Kind::Capability, |mutant| {
+        slot(mutant, |slot| (slot.kind, slot.object) = (bulkhead_kernel_abi::Kind::Component.number(), 1));
+    }),
     ("word of a capability that has none", Kind::Capability, |mutant| slot(mutant, |slot| slot.word = 1)),
     ("servers out of order", Kind::Server, |mutant| server(mutant, |row| row.level = 0)),
     ("budget beyond its period", Kind::Server, |mutant| server(mutant, |row| row.budget_ticks = 101)),
