@@ -1,16 +1,14 @@
 //! A subsystem with a scheduler of its own: ChaosRT as a component, tasks of another one, and a more important server beside them. On the board and in
 //! `direct`; what is counted is equal there.
 
+use crate::servers::{MILLISECOND, numbers, sporadic, unlimited};
 use bulkhead_instance::{Callers, Component, Import, Instance, Interface, Member, Policy, Shares, Thread, write};
 use bulkhead_kernel_abi::boot::{EndPointRow, SchedulerRow, ServerRow, TcapRow};
 use bulkhead_kernel_abi::capability::{entry_word, right};
 use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, NONE};
 use bulkhead_system_tests::kernel::{Place, run};
 use bulkhead_system_tests::system::guest;
-use bulkhead_words::{Rule, ServerFlag};
 
-/// 1 ms at 62.5 MHz.
-const MILLISECOND: u64 = 62_500;
 /// The probe spins for ten periods of 10 ms and says how much it ran.
 const PROBE_SPINS: u64 = 110;
 /// What tasks do.
@@ -33,19 +31,7 @@ const ID: u16 = 1;
 const END_POINT: usize = 10;
 
 fn server(level: u8, holder: u16) -> ServerRow {
-    ServerRow { level, background: 255, holder, band: NONE, quantum_ticks: MILLISECOND, ..ServerRow::default() }
-}
-
-fn sporadic(milliseconds: u64) -> ServerRow {
-    ServerRow {
-        rule: Rule::Sporadic.number(),
-        flags: ServerFlag::DispatchAnchor.number(),
-        budget_ticks: milliseconds * MILLISECOND,
-        period_ticks: 10 * MILLISECOND,
-        smallest_chunk_ticks: 1000,
-        chunks: 8,
-        ..server(0, NONE)
-    }
+    ServerRow { holder, ..unlimited(level) }
 }
 
 fn capability(kind: Kind, object: u16, word: u64) -> Capability {
@@ -120,7 +106,7 @@ fn subsystem(probe: u64, tasks: &[(u64, u64, u8)]) -> Vec<u8> {
                 ..Component::default()
             },
         ],
-        servers: vec![sporadic(2), server(1, 0)],
+        servers: vec![sporadic(0, 2), server(1, 0)],
         end_points: vec![EndPointRow { thread: FIRST_TASK + count - 1, tcap: NONE, ..EndPointRow::default() }],
         bindings: Vec::new(),
         shares: Shares {
@@ -141,13 +127,6 @@ fn said(image: &[u8]) -> [Vec<String>; 2] {
         println!("{place:?}: {lines:#?}");
         lines
     })
-}
-
-/// Numbers of the line that begins so.
-fn numbers(lines: &[String], name: &str) -> Vec<u64> {
-    let line = lines.iter().find_map(|line| line.strip_prefix(name));
-    let line = line.unwrap_or_else(|| panic!("no {name:?} in {lines:?}"));
-    line.split(|char: char| !char.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
 /// CH-63: the more important server gets its 2 ms of every 10 whatever the scheduler of the subsystem does and however its tasks spin.

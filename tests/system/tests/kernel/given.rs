@@ -1,32 +1,14 @@
 //! Servers that are made at run time, on a core: what a band comes to, and what it takes. On the board: numbers of dates are not the same in a partition.
 
 use crate::places::{Place, run};
+use crate::servers::{MILLISECOND, numbers, sporadic, unlimited};
 use bulkhead_instance::{Component, Instance, Shares, Thread, write};
 use bulkhead_kernel_abi::boot::{BandRow, ServerRow};
-use bulkhead_kernel_abi::{Capability, Kind, NONE};
+use bulkhead_kernel_abi::{Capability, Kind};
 use bulkhead_system_tests::system::guest;
-use bulkhead_words::{Rule, ServerFlag};
 
-/// 1 ms at 62.5 MHz.
-const MILLISECOND: u64 = 62_500;
 /// What the probe calls it.
 const MAKES: u64 = 132;
-
-fn unlimited(level: u8) -> ServerRow {
-    ServerRow { level, background: 255, holder: NONE, band: NONE, quantum_ticks: MILLISECOND, ..ServerRow::default() }
-}
-
-fn sporadic(level: u8, milliseconds: u64) -> ServerRow {
-    ServerRow {
-        rule: Rule::Sporadic.number(),
-        flags: ServerFlag::DispatchAnchor.number(),
-        budget_ticks: milliseconds * MILLISECOND,
-        period_ticks: 10 * MILLISECOND,
-        smallest_chunk_ticks: 1000,
-        chunks: 8,
-        ..unlimited(level)
-    }
-}
 
 /// The probe with these arguments, each in a component of its own and on a server; all have the same capabilities.
 fn probes(threads: &[(u64, u16)], servers: Vec<ServerRow>, capabilities: &[Capability], shares: Shares) -> Vec<u8> {
@@ -57,13 +39,6 @@ fn said(image: &[u8]) -> Vec<String> {
     let board = run(image, Place::Board);
     println!("{board:#?}");
     board
-}
-
-/// Numbers of the line that begins so.
-fn numbers(lines: &[String], name: &str) -> Vec<u64> {
-    let line = lines.iter().find_map(|line| line.strip_prefix(name));
-    let line = line.unwrap_or_else(|| panic!("no {name:?} in {lines:?}"));
-    line.split(|char: char| !char.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
 }
 
 /// QV-20, QV-37: a band admits as many as its budget has room for, with the published test and without; time of one that ended comes back first. Row 11: a server takes

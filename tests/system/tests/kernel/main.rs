@@ -11,6 +11,7 @@ mod held;
 mod hostile;
 mod places;
 mod refused;
+mod servers;
 mod supervised;
 mod time;
 mod verified;

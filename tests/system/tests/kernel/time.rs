@@ -2,46 +2,20 @@
 //! all of it is equal to the instruction.
 
 use crate::places::{PERIODIC, Place, Probes, run};
+use crate::servers::{MILLISECOND, numbers, sporadic, unlimited};
 use bulkhead_description::kernel::EXCHANGE;
 use bulkhead_instance::{Component, Instance, Thread, write};
 use bulkhead_kernel_abi::boot::{BindingRow, EndPointRow, ServerRow};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::{Capability, Kind, NONE};
 use bulkhead_system_tests::system::guest;
-use bulkhead_words::{Rule, ServerFlag};
 
-/// 1 ms at 62.5 MHz.
-const MILLISECOND: u64 = 62_500;
 /// What the probe calls these.
 const SPINS: u64 = 110;
 const SPINS_LONGER: u64 = 111;
 const DRIVES: u64 = 112;
 const GIVES_WAY: u64 = 113;
 const COMES_BACK: u64 = 114;
-
-fn unlimited(level: u8) -> ServerRow {
-    ServerRow { level, background: 255, holder: NONE, band: NONE, quantum_ticks: MILLISECOND, ..ServerRow::default() }
-}
-
-/// A sporadic server with a period of 10 ms.
-fn sporadic(level: u8, milliseconds: u64) -> ServerRow {
-    ServerRow {
-        rule: Rule::Sporadic.number(),
-        flags: ServerFlag::DispatchAnchor.number(),
-        budget_ticks: milliseconds * MILLISECOND,
-        period_ticks: 10 * MILLISECOND,
-        smallest_chunk_ticks: 1000,
-        chunks: 8,
-        ..unlimited(level)
-    }
-}
-
-/// A line of a probe behind its name: numbers in their order.
-fn numbers(lines: &[String], name: &str) -> Vec<u64> {
-    let line = lines.iter().find_map(|line| line.strip_prefix(name));
-    let line = line.unwrap_or_else(|| panic!("no {name:?} in {lines:?}"));
-    line.split(|char: char| !char.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
-}
 
 /// What probes say on the board, which `direct` says as well, but for what contains the printing of another thread: consoles differ.
 fn said(image: &[u8], names: &[&str]) -> Vec<Vec<u64>> {
