@@ -212,7 +212,7 @@ impl Servers<'_> {
     }
 
     pub(crate) fn claim_asks(&mut self, claim: u8) -> bool {
-        // With budget it can be used; without, it waits for that or goes on in the background.
+        // With budget it can be used; without, it waits for that or continues in the background.
         self.is_whole(claim)
             || self.root_of(claim).is_some_and(|root| self.room.shares.claims.asks(claim, &root, self.now_ticks()))
     }

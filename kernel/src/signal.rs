@@ -11,14 +11,14 @@ use bulkhead_objects::Notified;
 pub enum Signal {
     /// Everything: nothing has changed.
     All = 0,
-    /// Nothing: the sender goes on.
+    /// Nothing: the sender continues.
     Nothing = 1,
     /// To store the sender, and to ask [`Kernel::switch`] who runs.
     Switch = 2,
 }
 
 impl<M: KernelMachine> Kernel<'_, M> {
-    /// The thread that runs sends to an end point, by a capability of this grant with this badge. Who goes on is charged for it with its next report: no
+    /// The thread that runs sends to an end point, by a capability of this grant with this badge. Who continues is charged for it with its next report: no
     /// time passes for anybody else.
     pub fn signal(&mut self, end_point: u16, grant: u32, bits: u64) -> Signal {
         // Schedulers may have a word in it.

@@ -169,7 +169,7 @@ impl Test {
         self.ran.retain(|(_, ticks)| *ticks != 0);
     }
 
-    /// A call of who runs; returns its code, if it goes on.
+    /// A call of who runs; returns its code, if it continues.
     fn call(&mut self, call: Call, arguments: &[u64]) -> Code {
         let caller = self.running.expect("somebody runs");
         let registers = self.kernel.registers().expect("it runs");
@@ -218,7 +218,7 @@ fn client_and_server() -> Test {
 fn work_for_a_client_is_done_at_its_level_and_on_its_budget() {
     let mut test = client_and_server();
     assert_eq!(test.call(Call::Delegate, &[SEND, TCAP, 50, 0, NOTIFY]), Code::Ok);
-    // The client has the rest, which is not reserved, and goes on first.
+    // The client has the rest, which is not reserved, and continues first.
     test.spin(30);
     test.call(Call::Receive, &[0, 0, 5000]);
     assert_eq!(test.running, Some(0));
@@ -344,7 +344,7 @@ fn a_band_admits_what_it_was_counted_for() {
     }
 }
 
-/// Without budget a scheduler's server goes on in the background, and the scheduler says there who runs; a number of `switch` is for as long as that runs.
+/// Without budget a scheduler's server continues in the background, and the scheduler says there who runs; a number of `switch` is for as long as that runs.
 #[test]
 fn a_scheduler_says_in_the_background_who_runs() {
     let server = ServerRow { background: 64, holder: 0, ..sporadic(0, 100, 1000) };
@@ -386,7 +386,7 @@ fn a_scheduler_says_in_the_background_who_runs() {
     test.ran.clear();
     test.spin(1030);
     assert_eq!(test.ran, [(2, 20)]);
-    // The end of the claim: the thread goes on with its own, and its scheduler is told.
+    // The end of the claim: the thread continues with its own, and its scheduler is told.
     test.spin(1060);
     assert_eq!(test.ran, [(2, 50)]);
     assert_eq!(test.kernel.objects().room().threads[2].runs_on, 2);

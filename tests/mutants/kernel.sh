@@ -60,7 +60,7 @@ break_place() {
         idle) hosts='bulkhead-kernel --test time' attack='' && change kernel/src/lib.rs 'self.objects.nobody_runs();' '' ;;
         # Who calls a service again and again keeps its turn.
         turn) hosts='bulkhead-objects --test attacked' attack='' && change core/objects/src/invoke.rs 'if self.ends_turn_before_service(world, thread) {' 'if false && self.ends_turn_before_service(world, thread) {' ;;
-        # Who runs in the background goes on when somebody has budget again.
+        # Who runs in the background continues when somebody has budget again.
         background)
             hosts='bulkhead-sched --features kernel --test kernel_search' attack=''
             change core/sched/src/kernel/choose.rs 'return Next { stint, deadline_ticks: self.quiet_until_ticks };' 'return Next { stint, deadline_ticks: NEVER };'

@@ -7,7 +7,7 @@ use bulkhead_component::{Code, call, println};
 bulkhead_component::entry!(main);
 
 bulkhead_component::import! {
-    /// An alarm in so many seconds; the clock's answer is the number of a code.
+    /// An alarm after this number of seconds; the clock's answer is the number of a code.
     fn set_alarm(seconds);
     /// Where the alarm is signalled.
     fn rings();

@@ -39,7 +39,7 @@ const ASKED: u64 = 1 << 32;
 const LONGEST: u64 = 1 << 31;
 
 bulkhead_component::export! {
-    /// Asks for an alarm in so many seconds. Answers the number of a code: `Ok`; `BadArgument` for no time or too much; `Busy` while another alarm is due.
+    /// Asks for an alarm after this number of seconds. Answers the number of a code: `Ok`; `BadArgument` for no time or too much; `Busy` while another alarm is due.
     fn set_alarm(_token, seconds) {
         ask(seconds).map_or_else(|code| code.number(), |()| Code::Ok.number())
     }

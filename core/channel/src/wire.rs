@@ -112,7 +112,7 @@ impl WireSender {
 /// What a doorbell has brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// So many entries to take.
+    /// This number of entries to take.
     Entries(u32),
     /// The write index is none that can be: nothing is taken.
     Rubbish,

@@ -6,7 +6,7 @@ use crate::{ComponentState, Objects, Phase, Process, Sliced, World};
 use bulkhead_kernel_abi::accounts::{FaultKind, FaultRecord};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::COMPONENT_STACKS;
-use bulkhead_kernel_abi::{Capability, Code, MAX_COMPONENTS, NONE, PROCESS_SLOTS};
+use bulkhead_kernel_abi::{Capability, Code, MAX_COMPONENTS, MAX_SERVERS, NONE, PROCESS_SLOTS};
 
 impl Objects<'_> {
     /// `exec`: what can be refused is refused here; the rest is done when the thread is chosen.
@@ -80,6 +80,28 @@ impl Objects<'_> {
             one.is_in_exec = false;
         }
         self.end_without_call(world, component, ComponentState::Stopped, thread);
+    }
+
+    /// The server of a thread pays for the end of a component, which begins or stays without anybody who waits for it.
+    pub(crate) fn pays_for_end<W: World>(&mut self, world: &mut W, thread: u16, component: u16) {
+        let Some(one) = self.thread(thread) else { return };
+        let server = if one.server == NONE { world.root(one.tcap).unwrap_or(NONE) } else { one.server };
+        if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
+            position.work |= 1u64.wrapping_shl(u32::from(component));
+            self.tell_time(world, server);
+        }
+    }
+
+    /// A component has ended.
+    pub(crate) fn end_is_over<W: World>(&mut self, world: &mut W, component: u16) {
+        let bit = 1u64.wrapping_shl(u32::from(component));
+        for server in 0..MAX_SERVERS as u16 {
+            let Some(position) = self.room.servers.get_mut(usize::from(server)) else { break };
+            if position.work & bit != 0 {
+                position.work &= !bit;
+                self.tell_time(world, server);
+            }
+        }
     }
 
     /// A thread does not come back to its interrupted call: what that was making is destroyed, what it was ending ends at its cost.

@@ -6,7 +6,7 @@
 //!
 //! - `table`: capabilities. `invoke`: calls by thread migration. `unwind`: faults, ends, resets, aborts.
 //! - `endpoint`: notifications. `dates`: waiting, and who sleeps until when. `binding`: interrupts as end points.
-//! - `position`: what runs on each server, and the rules by which schedulers in user space decide it. `time`: claims on time, and
+//! - `position`: what runs on each server, and the rules by which schedulers in user space decide it; `events`: what those are told. `time`: claims on time, and
 //!   servers made at run time.
 //! - `quota`: pages of the pool, and who pays. `space`: translation tables. `memory`: regions. `process`: components made at run
 //!   time; `build` and `ends`: their beginning and their end.
@@ -52,6 +52,7 @@ mod counters;
 mod dates;
 mod endpoint;
 mod ends;
+mod events;
 mod invoke;
 mod memory;
 mod position;

@@ -35,7 +35,7 @@ pub trait Time {
     /// What can be used through it now.
     fn usable_ticks(&mut self, tcap: u16, now: u64) -> u64;
     /// States whether somebody on it asks for the core: something can be used; or it is a claim on everything whose root has nothing in hand, so that it waits
-    /// for its budget or goes on in the background.
+    /// for its budget or continues in the background.
     fn asks(&mut self, tcap: u16, now: u64) -> bool;
     /// States whether it may take the core from the other one (CH-51).
     fn outranks(&mut self, tcap: u16, other: u16, now: u64) -> bool;

@@ -190,7 +190,7 @@ fn server_refuses_and_changes_nothing() {
     });
 }
 
-/// CH-54, CH-55: who used up what it was given goes on with its own, where that comes from; its notifications do so as well then.
+/// CH-54, CH-55: who used up what it was given continues with its own, where that comes from; its notifications do so as well then.
 #[test]
 fn without_what_it_was_given_a_thread_goes_on_with_its_own() {
     test(|b| {

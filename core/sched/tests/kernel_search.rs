@@ -34,7 +34,7 @@ struct Rule {
     name: &'static str,
     make: fn(level: u8) -> Budget,
     bound: Bound,
-    /// Without budget it goes on.
+    /// Without budget it continues.
     goes_on: bool,
     /// In each window so long, in which it asks all the time and nobody keeps it away, it has its budget; 0 where it may come back later.
     within: u64,

@@ -110,7 +110,7 @@ fn facts() -> String {
     facts.0
 }
 
-/// Of a function that takes so many words.
+/// Of a function that takes this number of words.
 fn signature(parameters: usize) -> u64 {
     image::signature(&format!("({}) -> u64", vec!["u64"; parameters].join(", ")))
 }

@@ -19,7 +19,7 @@ const FRAMES: u64 = 8;
 /// Marks in patterns.
 const CALLERS: u64 = 0xca11;
 const SERVICES: u64 = 0x5e41;
-/// What the service does when it is deep enough; 0 goes on until it is refused.
+/// What the service does when it is deep enough; with 0 it continues until it is refused.
 const TRAP: u64 = 1;
 const RECURSE: u64 = 2;
 const STAY: u64 = 3;

@@ -142,7 +142,7 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         if let Some(entry) = self.entry_mut(slot).filter(|_| sleeps) {
             entry.budget.block(until);
         }
-        // Who was interrupted, or was loaded meanwhile, goes on from now: what it has is dated by when it is really used, or it were back too early.
+        // Who was interrupted, or was loaded meanwhile, continues from now: what it has is dated by when it is really used, or it were back too early.
         let running = self.running;
         if !running.is_background()
             && let Some(entry) = self.entry_mut(running.server())

@@ -1,7 +1,7 @@
 //! Servers and bands: in which order they come, their numbers for the kernel, and what is certain of their time (`kernel.md` 3; QV-20, QV-21, QV-22, QV-32).
 //!
 //! Shorter periods come first, equal ones by their place in the file, servers without a limit last; or smaller priorities, where the file has them. A server that
-//! works for others is one level in front of the client that it works for, so that its work is done before the client goes on.
+//! works for others is one level in front of the client that it works for, so that its work is done before the client continues.
 
 mod bands;
 mod clients;
