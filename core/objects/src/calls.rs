@@ -73,7 +73,8 @@ impl Objects<'_> {
         // It may have ended itself, or the call that it made this from.
         let Some(thread) = self.thread_mut(running) else { return Outcome::Done };
         let stayed = (thread.component, thread.life, thread.depth) == place;
-        match answer {
+        // By reference: its values would be copied once more.
+        match &answer {
             _ if !stayed => Outcome::Done,
             Err(code) => {
                 thread.sliced = Sliced::NONE;
@@ -82,12 +83,12 @@ impl Objects<'_> {
             }
             Ok(Reply::Values(all, count)) => {
                 thread.sliced = Sliced::NONE;
-                thread.answer(Code::Ok.number(), all.get(..count).unwrap_or(&[]));
+                thread.answer(Code::Ok.number(), all.get(..*count).unwrap_or(&[]));
                 Outcome::Done
             }
             Ok(Reply::Waits) => Outcome::Done,
             Ok(Reply::Again(sliced)) => {
-                thread.sliced = Sliced { call: this_call, ..sliced };
+                thread.sliced = Sliced { call: this_call, ..*sliced };
                 thread.registers.pc = thread.registers.pc.wrapping_sub(INSTRUCTION_BYTES);
                 Outcome::Again
             }
@@ -126,7 +127,7 @@ impl Objects<'_> {
         let running = self.running;
         let mut state = ThreadState::Sleeping;
         if slot != 0 {
-            let end_point = self.find_as(component, slot, Kind::Receive, right::USE)?.object;
+            let end_point = self.object_of(component, slot, Kind::Receive, right::USE)?;
             if self.room.end_points.get(usize::from(end_point)).is_none_or(|one| one.thread != running) {
                 return Err(Code::Denied);
             }
@@ -148,8 +149,8 @@ impl Objects<'_> {
         if flags & !Flag::NoWait.number() != 0 {
             return Err(Code::BadArgument);
         }
-        let scheduler = self.find_as(component, slot, Kind::Scheduler, right::USE)?.object;
-        let one = self.room.schedulers.get(usize::from(scheduler)).copied().ok_or(Code::BadCapability)?;
+        let scheduler = self.object_of(component, slot, Kind::Scheduler, right::USE)?;
+        let one = self.room.schedulers.get(usize::from(scheduler)).ok_or(Code::BadCapability)?;
         if one.thread != self.running {
             return Err(Code::Denied);
         }
@@ -174,38 +175,41 @@ impl Objects<'_> {
     /// N1.
     fn switch<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Result<(), Code> {
         let [scheduler, thread, tcap, priority, timeout, token, ..] = x;
-        let scheduler = self.find_as(component, scheduler, Kind::Scheduler, right::USE)?.object;
-        let one = self.room.schedulers.get(usize::from(scheduler)).copied().ok_or(Code::BadCapability)?;
-        let caller = self.thread(self.running).copied().ok_or(Code::BadCapability)?;
-        if one.thread != self.running && caller.scheduler != scheduler {
+        let scheduler = self.object_of(component, scheduler, Kind::Scheduler, right::USE)?;
+        let one = self.room.schedulers.get(usize::from(scheduler)).ok_or(Code::BadCapability)?;
+        let (taker, id, latest) = (one.thread, one.id, one.token);
+        // What is needed of the threads, and not the threads: a copy of one takes longer than all else here.
+        let caller = self.thread(self.running).ok_or(Code::BadCapability)?;
+        let (server, callers) = (caller.server, caller.scheduler);
+        if taker != self.running && callers != scheduler {
             return Err(Code::Denied);
         }
-        let thread = self.find_as(component, thread, Kind::Thread, right::USE)?.object;
-        let tcap = if tcap == 0 { None } else { Some(self.find_as(component, tcap, Kind::TCap, right::USE)?.object) };
+        let thread = self.object_of(component, thread, Kind::Thread, right::USE)?;
+        let tcap = if tcap == 0 { None } else { Some(self.object_of(component, tcap, Kind::TCap, right::USE)?) };
         if priority > TOKEN_MASK {
             return Err(Code::BadArgument);
         }
         // To give the core to the one who takes events is right whatever they are.
-        if token != one.token && one.thread != thread {
+        if token != latest && taker != thread {
             return Err(Code::Stale);
         }
-        let server = caller.server;
-        let target = self.thread(thread).copied().ok_or(Code::BadCapability)?;
+        let target = self.thread(thread).ok_or(Code::BadCapability)?;
         let is_here = target.server == server;
-        let is_own = target.scheduler == scheduler || one.thread == thread;
-        let uses_its_time = is_here && self.dispatcher(world, thread, server) == scheduler;
+        let is_own = target.scheduler == scheduler || taker == thread;
+        let waits = target.state == ThreadState::WaitingForEvents;
         let tcap = tcap.unwrap_or(if is_here { target.runs_on } else { target.tcap });
-        if self.holder(server) == NONE || !is_own && !uses_its_time || world.root(tcap) != Some(server) {
+        let uses_its_time = || is_here && self.dispatcher(world, thread, server) == scheduler;
+        if self.holder(server) == NONE || !is_own && !uses_its_time() || world.root(tcap) != Some(server) {
             return Err(Code::Denied);
         }
         let timeout = (scheduler, if timeout == 0 { NEVER } else { timeout });
-        self.may_go_on(&target, thread, server)?;
+        self.may_go_on(thread, server)?;
         // Without budget it may wait for it, or go on in the background.
         if !world.asks(tcap, world.now_ticks()) {
             return Err(Code::NoTime);
         }
-        world.set_priority(tcap, one.id, priority)?;
-        if target.state == ThreadState::WaitingForEvents {
+        world.set_priority(tcap, id, priority)?;
+        if waits {
             self.wake_with_event(world, thread);
         }
         self.place(world, server, Pair { thread, tcap }, timeout);
@@ -213,11 +217,11 @@ impl Objects<'_> {
     }
 
     /// States whether a thread can be made the next one of a server: it is awake, or a scheduler that has events, and nowhere else.
-    fn may_go_on(&self, target: &crate::Thread, thread: u16, server: u16) -> Result<(), Code> {
-        let mut schedulers = self.room.schedulers.iter();
-        let has_events = schedulers.any(|one| one.thread == thread && one.events.first().is_some());
-        let waits_with_events = target.state == ThreadState::WaitingForEvents && !target.is_suspended && has_events;
-        if !target.is_awake() && !waits_with_events {
+    fn may_go_on(&self, thread: u16, server: u16) -> Result<(), Code> {
+        let target = self.thread(thread).ok_or(Code::BadCapability)?;
+        let has_events = || self.room.schedulers.iter().any(|one| one.thread == thread && one.events.first().is_some());
+        let waits = target.state == ThreadState::WaitingForEvents && !target.is_suspended;
+        if !target.is_awake() && !(waits && has_events()) {
             return Err(Code::Busy);
         }
         if target.server != server && target.server != NONE {
@@ -253,7 +257,7 @@ impl Objects<'_> {
         let operation = InterruptOperation::from_number(operation).ok_or(Code::BadCall)?;
         let is_clients = matches!(operation, InterruptOperation::Expect | InterruptOperation::Cancel);
         let rights = if is_clients { right::EXPECT } else { right::USE };
-        let binding = self.find_as(component, slot, Kind::Interrupt, rights)?.object;
+        let binding = self.object_of(component, slot, Kind::Interrupt, rights)?;
         let own = self.thread(self.running).map_or(NONE, |thread| thread.server);
         nothing(match operation {
             InterruptOperation::Done => self.interrupt_done(world, binding),
@@ -274,8 +278,8 @@ impl Objects<'_> {
             ThreadOperation::Limit | ThreadOperation::Unlimit => right::LIMIT,
             ThreadOperation::Read => right::READ,
         };
-        let thread = self.find_as(component, x[1], Kind::Thread, rights)?.object;
-        let one = self.thread(thread).copied().ok_or(Code::BadCapability)?;
+        let thread = self.object_of(component, x[1], Kind::Thread, rights)?;
+        let one = self.thread(thread).ok_or(Code::BadCapability)?;
         match operation {
             ThreadOperation::Create => Err(Code::BadCall),
             ThreadOperation::Start => nothing(self.start(world, thread, x[2])),
@@ -388,11 +392,11 @@ impl Objects<'_> {
         if then.is_some() && self.has_ended_meanwhile() {
             return values([]);
         }
-        let number = self.find_as(component, x[1], Kind::Component, rights)?.object;
-        let one = self.component(number).copied().ok_or(Code::BadCapability)?;
+        let number = self.object_of(component, x[1], Kind::Component, rights)?;
         if let Some(then) = then {
             return self.end_by_call(world, number, then);
         }
+        let one = self.component(number).ok_or(Code::BadCapability)?;
         if operation == ComponentOperation::Read {
             let life = u64::from(one.counters.life);
             return values([one.state as u64, life, u64::from(one.free_stacks.count_ones())]);
@@ -419,9 +423,9 @@ impl Objects<'_> {
     /// Ends a component in slices.
     fn end_by_call<W: World>(&mut self, world: &mut W, component: u16, then: ComponentState) -> Answer {
         let running = self.running;
-        let one = self.component(component).copied().ok_or(Code::BadCapability)?;
+        let life = self.component(component).ok_or(Code::BadCapability)?.counters.life;
         let sliced = self.thread(running).map_or(Sliced::NONE, |caller| caller.sliced);
-        let is_under_way = (sliced.component, sliced.life) == (component, one.counters.life);
+        let is_under_way = (sliced.component, sliced.life) == (component, life);
         if !is_under_way {
             self.end_component(component, then)?;
         }

@@ -237,7 +237,7 @@ impl Objects<'_> {
     /// Makes a region of which no page is there yet.
     fn create_region<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
         let [_, slot, pages, to, ..] = x;
-        let quota = self.find_as(component, slot, Kind::Quota, right::USE)?.object;
+        let quota = self.object_of(component, slot, Kind::Quota, right::USE)?;
         let pages = u32::try_from(pages).ok().filter(|pages| (1..=MAX_REGION_PAGES).contains(pages));
         let pages = pages.ok_or(Code::BadArgument)?;
         self.empty(component, to)?;

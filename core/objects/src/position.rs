@@ -280,25 +280,26 @@ impl Objects<'_> {
 
     /// Makes a scheduler `next` if it has work.
     pub(crate) fn takes_over<W: World>(&mut self, world: &mut W, server: u16, scheduler: u16) -> bool {
-        let Some(one) = self.room.schedulers.get(usize::from(scheduler)).copied() else { return false };
-        let Some(thread) = self.thread(one.thread).copied() else { return false };
+        let Some(one) = self.room.schedulers.get(usize::from(scheduler)) else { return false };
+        let (taker, has_events) = (one.thread, one.events.first().is_some());
+        let Some(thread) = self.thread(taker) else { return false };
         let waits = thread.state == ThreadState::WaitingForEvents;
-        if thread.is_suspended || !waits && !thread.is_awake() || waits && one.events.first().is_none() {
+        if thread.is_suspended || !waits && !thread.is_awake() || waits && !has_events {
             return false;
         }
         // Awake on the time of another server, which has it in its position: a thread is in one.
         if thread.server != NONE && thread.server != server {
             return false;
         }
+        let tcap = thread.tcap;
         if waits {
-            self.end_waiting(world, one.thread);
+            self.end_waiting(world, taker);
             self.deliver(scheduler);
         }
-        let tcap = thread.tcap;
-        if let Some(thread) = self.thread_mut(one.thread) {
+        if let Some(thread) = self.thread_mut(taker) {
             (thread.server, thread.runs_on) = (server, tcap);
         }
-        self.set_next(world, server, Some(Pair { thread: one.thread, tcap }));
+        self.set_next(world, server, Some(Pair { thread: taker, tcap }));
         true
     }
 
@@ -396,24 +397,24 @@ impl Objects<'_> {
     /// What a thread runs on is used up: its scheduler is told. It continues with its own if that can be used, else its scheduler is `next`. Its own may be
     /// of another server: then it competes there, and waits there for budget.
     pub fn exhausted<W: World>(&mut self, world: &mut W, thread: u16) {
-        let Some(one) = self.thread(thread).copied() else { return };
-        let (server, now) = (one.server, world.now_ticks());
+        let Some(one) = self.thread(thread) else { return };
+        let (server, own, runs_on, now) = (one.server, one.tcap, one.runs_on, world.now_ticks());
         let heir = self.dispatcher(world, thread, server);
         self.note(world, thread, event::EXHAUSTED, heir);
-        if one.runs_on != one.tcap && world.root(one.tcap).is_some_and(|own| own != server) {
+        if runs_on != own && world.root(own).is_some_and(|root| root != server) {
             self.leave(world, thread, event::EXHAUSTED);
-            self.activate(world, thread, one.tcap);
+            self.activate(world, thread, own);
             return;
         }
         if self.holder(server) == NONE || self.next_of(server).is_none_or(|pair| pair.thread != thread) {
             return;
         }
-        let has_own = one.runs_on != one.tcap && world.root(one.tcap) == Some(server);
-        if has_own && world.usable_ticks(one.tcap, now) != 0 {
+        let has_own = runs_on != own && world.root(own) == Some(server);
+        if has_own && world.usable_ticks(own, now) != 0 {
             if let Some(one) = self.thread_mut(thread) {
-                one.runs_on = one.tcap;
+                one.runs_on = own;
             }
-            self.set_next(world, server, Some(Pair { thread, tcap: one.tcap }));
+            self.set_next(world, server, Some(Pair { thread, tcap: own }));
             return;
         }
         if self.room.schedulers.get(usize::from(heir)).is_some_and(|heir| heir.thread != thread) {

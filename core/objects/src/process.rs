@@ -204,7 +204,7 @@ impl Objects<'_> {
     /// `thread create`: another thread of the caller's component.
     pub(crate) fn create_thread(&mut self, component: u16, x: [u64; 8]) -> Answer {
         let [_, quota, payer, entry, stack, to, ..] = x;
-        let quota = self.find_as(component, quota, Kind::Quota, right::USE)?.object;
+        let quota = self.object_of(component, quota, Kind::Quota, right::USE)?;
         // A thread lasts as long as its component; what pays for it must.
         if self.process(component).is_none_or(|one| one.quota != quota) {
             return Err(Code::Denied);
@@ -292,7 +292,7 @@ impl Objects<'_> {
         [quota, payer, to, share]: [u64; 4],
         need: u32,
     ) -> Result<u16, Code> {
-        let quota = self.find_as(component, quota, Kind::Quota, right::USE)?.object;
+        let quota = self.object_of(component, quota, Kind::Quota, right::USE)?;
         let share = Share::of(share)?;
         let payer = self.payer(component, payer)?;
         self.empty(component, to)?;

@@ -35,7 +35,7 @@ impl Objects<'_> {
             Some(Kind::TCap | Kind::Send) => return Err(Code::Denied),
             _ => return Err(Code::BadCapability),
         };
-        let from = self.find_as(component, from, Kind::TCap, right::DELEGATE)?.object;
+        let from = self.object_of(component, from, Kind::TCap, right::DELEGATE)?;
         world.delegate(tcap, from, ticks, priority, world.now_ticks())?;
         if flags & Flag::Notify.number() != 0
             && let Some((end_point, bits)) = told
@@ -49,7 +49,7 @@ impl Objects<'_> {
     pub(crate) fn tcap<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
         let [operation, x1, x2, x3, ..] = x;
         let now = world.now_ticks();
-        let mut claim = |slot: u64, rights: u8| self.find_as(component, slot, Kind::TCap, rights).map(|one| one.object);
+        let mut claim = |slot: u64, rights: u8| self.object_of(component, slot, Kind::TCap, rights);
         match TcapOperation::from_number(operation).ok_or(Code::BadCall)? {
             TcapOperation::Create => self.create_tcap(world, component, x1, x2)?,
             TcapOperation::Transfer => {
@@ -78,7 +78,7 @@ impl Objects<'_> {
 
     /// Makes a claim without time, a scheduler's own.
     fn create_tcap<W: World>(&mut self, world: &mut W, component: u16, scheduler: u64, to: u64) -> Result<(), Code> {
-        let scheduler = self.find_as(component, scheduler, Kind::Scheduler, right::USE)?.object;
+        let scheduler = self.object_of(component, scheduler, Kind::Scheduler, right::USE)?;
         let id = self.room.schedulers.get(usize::from(scheduler)).ok_or(Code::BadCapability)?.id;
         self.empty(component, to)?;
         let mut numbered = (0..NONE).zip(self.room.tcaps.iter());
@@ -97,7 +97,7 @@ impl Objects<'_> {
         let now = world.now_ticks();
         let operation = ServerOperation::from_number(operation).ok_or(Code::BadCall)?;
         if operation == ServerOperation::Create {
-            let band = self.find_as(component, slot, Kind::Band, right::USE)?.object;
+            let band = self.object_of(component, slot, Kind::Band, right::USE)?;
             self.empty(component, to)?;
             let object = world.create_server(band, [x2, x3], now)?;
             let position = self.room.servers.get(usize::from(object)).ok_or(Code::BadCapability)?;
@@ -110,7 +110,7 @@ impl Objects<'_> {
             ServerOperation::Destroy => right::STOP,
             ServerOperation::Read => right::READ,
         };
-        let server = self.find_as(component, slot, Kind::Server, rights)?.object;
+        let server = self.object_of(component, slot, Kind::Server, rights)?;
         match operation {
             ServerOperation::Create => return Err(Code::BadCall),
             ServerOperation::Set => world.set_server(server, [x2, x3], now)?,

@@ -82,16 +82,16 @@ impl Objects<'_> {
 
     /// Ends the innermost call of a thread.
     pub(crate) fn abort<W: World>(&mut self, world: &mut W, thread: u16) -> Result<(), Code> {
-        let one = *self.thread(thread).ok_or(Code::BadCapability)?;
+        let one = self.thread(thread).ok_or(Code::BadCapability)?;
+        let (component, program_counter) = (one.component, one.registers.pc);
         if one.depth == 0 {
             return Err(Code::Busy);
         }
-        if !self.component(one.component).is_some_and(|callee| callee.is_abortable) {
+        if !self.component(component).is_some_and(|callee| callee.is_abortable) {
             return Err(Code::Denied);
         }
-        let record =
-            FaultRecord { kind: FaultKind::Aborted.number(), program_counter: one.registers.pc, ..Default::default() };
-        self.record_fault(world, one.component, thread, record);
+        let record = FaultRecord { kind: FaultKind::Aborted.number(), program_counter, ..Default::default() };
+        self.record_fault(world, component, thread, record);
         self.pop(thread);
         self.land(world, thread, Code::TimedOut);
         Ok(())
@@ -108,16 +108,16 @@ impl Objects<'_> {
     /// The thread that runs took an exception that is no call. `record` says which; thread and number are set here.
     pub fn fault<W: World>(&mut self, world: &mut W, record: FaultRecord) {
         let running = self.running;
-        let Some(one) = self.thread(running).copied() else { return };
-        self.record_fault(world, one.component, running, record);
-        let then = match self.component(one.component).map(|component| component.on_fault) {
+        let Some(component) = self.thread(running).map(|one| one.component) else { return };
+        self.record_fault(world, component, running, record);
+        let then = match self.component(component).map(|component| component.on_fault) {
             Some(OnFault::Reset) => Some(ComponentState::Living),
             Some(OnFault::Stop) => Some(ComponentState::Stopped),
             _ => None,
         };
         if let Some(then) = then {
             // While the thread still has its server.
-            self.end_without_call(world, one.component, then, running);
+            self.end_without_call(world, component, then, running);
         }
         if self.pop(running) {
             self.land(world, running, Code::Faulted);

@@ -195,7 +195,7 @@ fn a_yield_takes_what_it_took() {
                 panic!("{said:?}")
             };
             println!("{count}: {} to {}", shortest / 2, longest / 2);
-            assert!(count == 200 && longest / 2 <= 3_300, "{shortest}");
+            assert!(count == 200 && longest / 2 <= 2_350, "{shortest}");
         }
     }
 }
