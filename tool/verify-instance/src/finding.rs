@@ -43,6 +43,12 @@ pub enum Kind {
     Interrupt,
     /// A server is out of its order or its rule, or its time is somebody else's as well.
     Server,
+    /// A scheduler is above itself, has no thread of its own, or a thread is not its.
+    Scheduler,
+    /// A band has not servers of its own, or numbers that cannot be.
+    Band,
+    /// A temporal capability says more than its server or its scheduler could, or is that of two.
+    Claim,
     /// Registers of a device are mapped otherwise than the boot tables say, or where no device of a component can be.
     Device,
 }

@@ -11,6 +11,7 @@
 
 mod finding;
 mod objects;
+mod schedulers;
 mod servers;
 mod spaces;
 mod summary;

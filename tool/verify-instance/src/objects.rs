@@ -3,7 +3,7 @@
 use crate::finding::{Findings, Kind};
 use crate::walk::Map;
 use crate::{PAGE, View};
-use bulkhead_kernel_abi::boot::{ComponentRow, ThreadRow};
+use bulkhead_kernel_abi::boot::{ComponentRow, Tables, ThreadRow};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead};
 use bulkhead_kernel_abi::{
@@ -23,18 +23,13 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     let fits = tables.components.len() <= MAX_COMPONENTS && tables.threads.len() <= MAX_THREADS;
     findings
         .require(fits, Kind::Row, || "there are more components or threads than the kernel has room for".to_owned());
-    let unknown = [
-        ("bands", tables.bands.len()),
-        ("schedulers", tables.schedulers.len()),
-        ("wires", tables.wires.len()),
-        ("exports", tables.exports.len()),
-        ("quotas", tables.quotas.len()),
-    ];
+    let unknown = [("wires", tables.wires.len()), ("exports", tables.exports.len()), ("quotas", tables.quotas.len())];
     for (what, count) in unknown {
         findings
             .require(count == 0, Kind::Row, || format!("there are {count} {what}, which this version cannot judge"));
     }
     crate::servers::check(tables, findings);
+    crate::schedulers::check(tables, findings);
     let mut bottoms = BTreeSet::new();
     for (number, (row, space)) in tables.components.iter().zip(spaces).enumerate() {
         component(view, number, row, space, findings);
@@ -49,16 +44,7 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     });
     for (number, row) in tables.threads.iter().enumerate() {
         match spaces.get(usize::from(row.component)) {
-            Some(space) => {
-                let is_paid = usize::from(row.server) < tables.servers.len() && row.tcap == row.server;
-                findings.require(is_paid && row.scheduler == NONE, Kind::Row, || {
-                    format!(
-                        "thread {number} is of server {}, which is not there, or has another one's time",
-                        row.server
-                    )
-                });
-                thread(number, row, space, &mut bottoms, findings);
-            }
+            Some(space) => thread(number, row, space, &mut bottoms, findings),
             None => findings
                 .add(Kind::Row, format!("thread {number} is of component {}, which is not there", row.component)),
         }
@@ -165,13 +151,6 @@ fn end_points(view: &View<'_>, findings: &mut Findings) {
         findings.require(is_its && owners.insert(row.thread), Kind::Row, || {
             format!("end point {number} is of thread {}, which is not there or has another one", row.thread)
         });
-        let own = tables.threads.get(usize::from(row.thread)).map(|thread| thread.tcap);
-        findings.require(row.tcap == NONE || Some(row.tcap) == own, Kind::Row, || {
-            format!(
-                "end point {number} wakes its thread on the time of temporal capability {}, which is not its own",
-                row.tcap
-            )
-        });
     }
 }
 
@@ -203,6 +182,31 @@ fn bindings(view: &View<'_>, findings: &mut Findings) {
     }
 }
 
+/// States whether a component may have a scheduler, a thread, a claim or a server: its own; threads of its schedulers; and of a server of the host the right to run threads on it.
+fn may_have(tables: &Tables<'_>, component: usize, kind: Object, capability: &Capability) -> bool {
+    let object = usize::from(capability.object);
+    let is_home = |thread: u16| {
+        tables.threads.get(usize::from(thread)).is_some_and(|row| usize::from(row.component) == component)
+    };
+    let leads = |scheduler: u16| tables.schedulers.get(usize::from(scheduler)).is_some_and(|row| is_home(row.thread));
+    match kind {
+        Object::Scheduler => leads(capability.object),
+        Object::Thread => {
+            let is_led = tables.threads.get(object).is_some_and(|row| leads(row.scheduler));
+            is_home(capability.object) || is_led && capability.rights == right::USE
+        }
+        Object::TCap => {
+            let mut own = tables.threads.iter().filter(|row| usize::from(row.component) == component);
+            own.any(|row| row.tcap == capability.object)
+        }
+        Object::Server => {
+            let is_hosts = tables.servers.get(object).is_some_and(|row| row.band == NONE);
+            is_hosts && capability.rights & !(right::BIND | right::READ) == 0
+        }
+        _ => true,
+    }
+}
+
 /// Each capability is empty, or names an object with rights that its kind has; who has an interrupt has it alone.
 fn capabilities(view: &View<'_>, findings: &mut Findings) {
     let tables = &view.tables;
@@ -228,6 +232,11 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                 Object::Receive | Object::Send => tables.end_points.len(),
                 Object::Interrupt => tables.bindings.len(),
                 Object::Call | Object::Component => tables.components.len(),
+                Object::Scheduler => tables.schedulers.len(),
+                Object::Thread => tables.threads.len(),
+                Object::TCap => tables.tcaps.len(),
+                Object::Server => tables.servers.len(),
+                Object::Band => tables.bands.len(),
                 _ => 0,
             };
             findings.require(usize::from(capability.object) < objects, Kind::Capability, || {
@@ -248,6 +257,9 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                     capability.entry(),
                     capability.object
                 )
+            });
+            findings.require(may_have(tables, number, kind, capability), Kind::Capability, || {
+                format!("{place} names {kind:?} {}, which is not in this component's hands", capability.object)
             });
             if kind == Object::Component {
                 let child = tables.components.get(usize::from(capability.object));

@@ -1,8 +1,8 @@
 //! Servers and what claims their time: in their order, each within its rule, with a temporal capability of its own.
 
 use crate::finding::{Findings, Kind};
-use bulkhead_kernel_abi::boot::{ServerRow, Tables, TcapRow};
-use bulkhead_kernel_abi::{ALL_TICKS, MAX_SERVERS, NONE};
+use bulkhead_kernel_abi::boot::{ServerRow, Tables};
+use bulkhead_kernel_abi::{MAX_SERVERS, NONE};
 
 /// Numbers of rules (`real-time.md` 5): no limit, sporadic, deferrable, polling, PIBS.
 const UNLIMITED: u32 = 0;
@@ -30,25 +30,19 @@ pub(crate) fn check(tables: &Tables<'_>, findings: &mut Findings) {
     });
     order(tables.servers, findings);
     for (number, row) in tables.servers.iter().enumerate() {
-        let is_good =
-            if row.rule == PIBS { works_for_others(row, number, tables.servers) } else { is_within_its_rule(row) };
+        let is_good = match row.rule {
+            _ if row.band != NONE => is_reserved(row),
+            PIBS => works_for_others(row, number, tables.servers),
+            _ => is_within_its_rule(row),
+        };
         findings.require(is_good, Kind::Server, || {
             format!(
                 "server {number} has {} of {} ticks by rule {} for clients {:#x}, or bits that its rule has not",
                 row.budget_ticks, row.period_ticks, row.rule, row.clients
             )
         });
-        let is_plain = (row.holder, row.band, row.reserved) == (NONE, NONE, [0; 3]);
-        findings.require(is_plain && usize::from(row.tcap) == number, Kind::Server, || {
-            format!("server {number} is held by somebody, or has another one's time")
-        });
-    }
-    for number in 0..count.max(tables.tcaps.len()) {
-        let server = u16::try_from(number).unwrap_or(NONE);
-        let own =
-            TcapRow { left_ticks: ALL_TICKS, expires_ticks: ALL_TICKS, end_point: NONE, server, ..TcapRow::default() };
-        findings.require(tables.tcaps.get(number) == Some(&own) && number < count, Kind::Server, || {
-            format!("temporal capability {number} is not all the time of server {number}, which has one of its own")
+        findings.require(usize::from(row.tcap) == number && row.reserved == [0; 3], Kind::Server, || {
+            format!("server {number} has another one's time, or bits that mean nothing")
         });
     }
 }
@@ -64,8 +58,15 @@ fn order(servers: &[ServerRow], findings: &mut Findings) {
         .collect();
     let mut before: Option<&ServerRow> = None;
     for (number, row) in servers.iter().enumerate() {
-        let is_behind = before
-            .is_none_or(|one| row.level > one.level || row.level == one.level && for_clients(row) && for_clients(one));
+        let may_share = |one: &ServerRow| {
+            let is_in_its_band = row.band != NONE && row.band == one.band;
+            row.level == one.level && (for_clients(row) && for_clients(one) || is_in_its_band)
+        };
+        let is_behind = before.is_none_or(|one| {
+            // Rows of one band are at one level.
+            let is_apart = row.band == NONE || row.band != one.band;
+            row.level > one.level && is_apart || may_share(one)
+        });
         let is_own = for_clients(row) || !fronts.contains(&row.level);
         findings.require(is_behind && is_own && row.level < LEVELS, Kind::Server, || {
             format!(
@@ -81,6 +82,16 @@ fn order(servers: &[ServerRow], findings: &mut Findings) {
 fn clients<'t>(row: &ServerRow, servers: &'t [ServerRow]) -> impl Iterator<Item = (usize, &'t ServerRow)> + use<'t> {
     let set = row.clients;
     servers.iter().enumerate().take(64).filter(move |(number, _)| set & 1 << number != 0)
+}
+
+/// States whether a row is a place in a band: what is made there says its budget and period itself.
+fn is_reserved(row: &ServerRow) -> bool {
+    let times = [row.budget_ticks, row.period_ticks, row.smallest_chunk_ticks, row.clients];
+    row.rule == SPORADIC
+        && times == [0; 4]
+        && (2..=MAX_CHUNKS).contains(&row.chunks)
+        && row.background == NO_BACKGROUND
+        && row.flags & !SPORADIC_FLAGS == 0
 }
 
 fn has_background(row: &ServerRow) -> bool {

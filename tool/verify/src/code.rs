@@ -306,6 +306,12 @@ codes! {
     InstanceInterrupt = "V418", "interrupt of an instance";
     /// A server of an instance is out of its order or its rule, or its time is somebody else's as well.
     InstanceServer = "V419", "server of an instance";
+    /// A scheduler of an instance is above itself, has no thread of its own, or a thread is not its.
+    InstanceScheduler = "V427", "scheduler of an instance";
+    /// A band of an instance has not servers of its own, or numbers that cannot be.
+    InstanceBand = "V428", "band of an instance";
+    /// A temporal capability says more than its server or its scheduler could, or is that of two.
+    InstanceClaim = "V429", "temporal capability";
     /// Registers of a device are mapped otherwise than the boot tables of an instance say, or where no device of a component can be.
     InstanceDevice = "V433", "device of a component";
     /// A component has a device or an interrupt that its partition has not.

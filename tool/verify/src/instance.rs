@@ -140,6 +140,9 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Capability => Code::InstanceCapability,
         Kind::Interrupt => Code::InstanceInterrupt,
         Kind::Server => Code::InstanceServer,
+        Kind::Scheduler => Code::InstanceScheduler,
+        Kind::Band => Code::InstanceBand,
+        Kind::Claim => Code::InstanceClaim,
         Kind::Device => Code::InstanceDevice,
     }
 }

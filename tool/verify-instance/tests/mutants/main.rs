@@ -1,6 +1,7 @@
 //! Single corruptions of an instance's bytes, with checksums that are right: each is refused, by its own message.
 
 mod sample;
+mod scheduled;
 mod tool;
 
 use bulkhead_kernel_abi::Capability;
@@ -184,15 +185,15 @@ const CORRUPTIONS: &[Corruption] = &[
     ("clients of one that has none", Kind::Server, |mutant| server(mutant, |row| row.clients = 0b1000)),
     ("time of another server", Kind::Server, |mutant| server(mutant, |row| row.tcap = 0)),
     ("background before a budget", Kind::Server, |mutant| server(mutant, |row| row.background = 1)),
-    ("held by a scheduler", Kind::Server, |mutant| server(mutant, |row| row.holder = 0)),
-    ("a part of the time", Kind::Server, |mutant| {
+    ("held by a scheduler", Kind::Scheduler, |mutant| server(mutant, |row| row.holder = 0)),
+    ("a part of the time", Kind::Claim, |mutant| {
         let (place, mut row) = mutant.row::<TcapRow>(mutant.tables().tcaps.offset, 1);
         row.left_ticks = 5;
         mutant.put(place, &row);
     }),
-    ("thread that nobody pays for", Kind::Row, |mutant| threads(mutant, |row| (row.server, row.tcap) = (4, 4))),
-    ("thread on another one's time", Kind::Row, |mutant| threads(mutant, |row| row.tcap = 1)),
-    ("woken on another one's time", Kind::Row, |mutant| {
+    ("thread that nobody pays for", Kind::Claim, |mutant| threads(mutant, |row| (row.server, row.tcap) = (4, 4))),
+    ("thread on another one's time", Kind::Claim, |mutant| threads(mutant, |row| row.tcap = 1)),
+    ("woken on another one's time", Kind::Claim, |mutant| {
         let (place, mut row) = mutant.row::<EndPointRow>(mutant.tables().end_points.offset, 0);
         row.tcap = 1;
         mutant.put(place, &row);

@@ -38,17 +38,22 @@ pub(crate) fn expected() -> Expected {
     Expected::of(&text(), HEAD as u64)
 }
 
+/// The kernel's file.
+pub(crate) fn kernel() -> Vec<u8> {
+    let base = KERNEL_HALF + LOAD;
+    elf(base, &[(base, 5, &text(), 4096), (base + 0x1000, 4, &[7], 1), (base + 0x3000, 6, &[], 0x2000)], &[])
+}
+
+/// A program that calls nobody.
+pub(crate) fn program() -> Vec<u8> {
+    let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
+    elf(COMPONENT_TEXT + 16, &[(COMPONENT_TEXT, 5, head.as_bytes(), 32), (COMPONENT_TEXT + 0x1000, 6, &[1], 8)], &[])
+}
+
 /// The sample's bytes.
 pub(crate) fn sample() -> Vec<u8> {
-    let base = KERNEL_HALF + LOAD;
-    let kernel =
-        elf(base, &[(base, 5, &text(), 4096), (base + 0x1000, 4, &[7], 1), (base + 0x3000, 6, &[], 0x2000)], &[]);
+    let (kernel, first) = (kernel(), program());
     let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
-    let first = elf(
-        COMPONENT_TEXT + 16,
-        &[(COMPONENT_TEXT, 5, head.as_bytes(), 32), (COMPONENT_TEXT + 0x1000, 6, &[1], 8)],
-        &[],
-    );
     // Calls itself, by the word in its constants.
     let function = |name: &str, address: u64| Function { name: function_name(name), signature: 1, address };
     let exports = [function("one", COMPONENT_TEXT + 16), function("two", COMPONENT_TEXT + 20)];
@@ -98,7 +103,7 @@ pub(crate) fn sample() -> Vec<u8> {
             },
             ServerRow { rule: 3, budget_ticks: 50, period_ticks: 200, level: 3, background: 255, ..blank },
         ],
-        end_points: vec![EndPointRow::default()],
+        end_points: vec![EndPointRow { tcap: NONE, ..EndPointRow::default() }],
         shares: bulkhead_instance::Shares::default(),
         bindings: vec![
             BindingRow { intid: 39, bits: 1, default_client: NONE, ..BindingRow::default() },

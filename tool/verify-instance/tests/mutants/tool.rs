@@ -1,6 +1,7 @@
 //! The same corruptions through `bulkhead verify`: in a partition of a system, and as a file for the bare board.
 
 use crate::sample::{Mutant, expected, sample};
+use crate::scheduled;
 use crate::{CORRUPTIONS, Kind};
 use bulkhead_abi::GuestAddress;
 use bulkhead_image::assemble;
@@ -104,7 +105,8 @@ const OTHERS: [Code; 3] = [Code::NoKernel, Code::InstanceChecksum, Code::Instanc
 
 #[test]
 fn every_code_of_instances_has_a_mutant() {
-    let shown: BTreeSet<Code> = CORRUPTIONS.iter().map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
+    let shown: BTreeSet<Code> =
+        CORRUPTIONS.iter().chain(scheduled::CORRUPTIONS).map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
     let all: BTreeSet<Code> = Code::ALL.iter().copied().filter(|code| code.name().starts_with("V4")).collect();
     assert_eq!(shown, all);
 }
