@@ -29,6 +29,11 @@ mod rt {
     }
 }
 
+bulkhead_component::slots! {
+    /// The end point of the task that is notified.
+    news;
+}
+
 /// Spins for some milliseconds, and says how much it ran.
 const SPINS: u8 = 0;
 /// Yields this often, with an equal, and says what one took.
@@ -50,9 +55,6 @@ const TAKES: u8 = 7;
 const MILLISECOND: u64 = 62_500;
 /// A longer time between two looks at the counter is an absence.
 const ABSENCE: u64 = 300;
-/// Slot of an end point of its own.
-const END_POINT: u64 = 10;
-
 /// What the waiting task and the one that wakes it did, in turn.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
@@ -125,7 +127,7 @@ fn polls(me: u64, milliseconds: u64) {
     let end = call::counter_ticks() + milliseconds * MILLISECOND;
     let (mut told, mut looked) = (0, 0);
     while call::counter_ticks() < end {
-        match call::receive(END_POINT, call::counter_ticks() / MILLISECOND * MILLISECOND + MILLISECOND) {
+        match call::receive(news(), call::counter_ticks() / MILLISECOND * MILLISECOND + MILLISECOND) {
             Ok((_, count)) => told += count,
             Err(Code::TimedOut) => looked += 1,
             Err(other) => println!("task {me}: {other:?}"),

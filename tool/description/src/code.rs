@@ -302,6 +302,9 @@ codes! {
     HeldElsewhere BH1239 Error "thread of a scheduler that does not hold its server";
     SchedulerThread BH1240 Error "scheduler without a thread that can take its events";
     TooManyVetoes BH1241 Error "too many servers that can be passed over";
+    CallerNotHeld BH1251 Error "caller of a scheduler on a server that it does not hold";
+    SchedulerElsewhere BH1252 Error "scheduler in the hands of another component";
+    UnknownHanded BH1253 Error "scheduler, server or band that a binding names and that does not exist";
     ComponentDevice BH1262 Error "device that a component cannot have";
     ComponentDeviceTwice BH1263 Error "device of two components";
     ComponentDevicePage BH1264 Error "device whose registers are not pages of their own";

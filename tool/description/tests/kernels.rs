@@ -190,6 +190,57 @@ fn bounds_are_printed() {
     assert_eq!(laid.servers[1].bound_ns, Some(2_575_008));
 }
 
+/// CH-50, CH-53, CH-63, QV-37: who schedules has its scheduler and its threads by label, each of these has a claim of its own with the number that the description says, a
+/// band has rows for its servers; and the reader of finished bytes takes it.
+#[test]
+fn schedulers_and_bands_are_rows_and_slots() {
+    let (laid, report) = check(Path::new("tests/kernels/good/schedulers.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let (_, tables) = tables(&laid.bytes);
+    let names: Vec<(&str, u16)> = laid.servers.iter().map(|one| (one.name.as_str(), one.number)).collect();
+    assert_eq!(names, [("control", 0), ("vm", 1), ("jobs", 2), ("rest", 6)]);
+    let rows: Vec<_> = tables.servers.iter().map(|row| (row.level, row.holder, row.band, row.budget_ticks)).collect();
+    let band = [(2, u16::MAX, 0, 0); 4];
+    let others = [(0, u16::MAX, u16::MAX, 125_000), (1, 0, u16::MAX, 1_250_000), (3, u16::MAX, u16::MAX, 0)];
+    assert_eq!(rows, [&others[..2], &band, &others[2..]].concat());
+    let band = tables.bands[0];
+    assert_eq!((band.first_server, band.servers, band.budget_ticks), (2, 4, 312_500));
+    assert_eq!((band.shortest_period_ticks, band.longest_period_ticks, band.admission), (6_250_000, 31_250_000, 0));
+    let schedulers: Vec<_> = tables.schedulers.iter().map(|row| (row.thread, row.parent, row.id)).collect();
+    assert_eq!(schedulers, [(0, u16::MAX, 1), (3, 0, 2)]);
+    // The one that leads the holder has the server's own claim, 1; others have theirs behind those of the servers.
+    let threads: Vec<_> = tables.threads.iter().map(|row| (row.scheduler, row.tcap, row.label, row.server)).collect();
+    let none = u16::MAX;
+    assert_eq!(
+        threads,
+        [(none, 1, 0, 1), (0, 7, 0, 1), (0, 8, 1, 1), (0, 9, 2, 1), (1, 10, 0, 1), (none, 0, 0, 0), (none, 6, 0, 6)]
+    );
+    let claims: Vec<_> =
+        tables.tcaps[7..].iter().map(|row| (row.scheduler, row.priority, row.words, row.server)).collect();
+    assert_eq!(claims, [(1, 10, 0, 1), (1, 12, 0, 1), (1, 20, 0, 1), (2, 7, 1, 1), (1, 2, 0, none)]);
+    // What the outer scheduler says of the inner one is said of each of its threads.
+    assert_eq!(tables.tcaps[10].vector[0], 1 << 48 | 20);
+    assert_eq!((tables.end_points[0].tcap, tables.tcaps[11].left_ticks), (11, 0));
+    let slots = |number: usize| -> Vec<_> {
+        let slots = tables.slots(&tables.components[number]);
+        slots.iter().map(|one| (one.kind().expect("a kind"), one.object, one.word)).collect()
+    };
+    let thread = |number: u16| (Kind::Thread, number, 0);
+    let null = (Kind::Null, 0, 0);
+    let sends = [1, 2].map(|bit| (Kind::Send, 0, bit));
+    assert_eq!(
+        slots(0),
+        [&[null, (Kind::Scheduler, 0, 0), thread(0), thread(1), thread(2), thread(3)], &sends[..]].concat()
+    );
+    let call = |component: u16, entry: u16, token: u64| (Kind::Call, component, entry_word(entry, token));
+    // It speaks for its own two; the way is named.
+    assert_eq!(slots(1), [null, call(0, 0, 0b11), call(0, 1, 1), (Kind::TCap, 7, 0), (Kind::Receive, 0, 0)]);
+    assert_eq!(slots(2), [null, (Kind::Scheduler, 1, 0), thread(3), thread(4), null]);
+    assert_eq!(slots(3), [null, call(2, 0, 1)]);
+    assert_eq!(slots(4), [null, (Kind::Band, 0, 0), thread(6), (Kind::Server, 6, 0), null, null]);
+    assert_eq!(bulkhead_verify_instance::verify(&laid.bytes, &support::kernel::expected_kernel()), []);
+}
+
 /// QV-21: priorities decide where the file has them.
 #[test]
 fn priorities_decide_where_there_are_some() {

@@ -1,13 +1,11 @@
 //! A subsystem with a scheduler of its own: ChaosRT as a component, tasks of another one, and a more important server beside them. On the board and in
 //! `direct`; what is counted is equal there.
 
-use crate::servers::{MILLISECOND, numbers, sporadic, unlimited};
-use bulkhead_instance::{Callers, Component, Import, Instance, Interface, Member, Policy, Shares, Thread, write};
-use bulkhead_kernel_abi::boot::{EndPointRow, SchedulerRow, ServerRow, TcapRow};
-use bulkhead_kernel_abi::capability::{entry_word, right};
-use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, NONE};
+use crate::described::Described;
+use crate::servers::{MILLISECOND, numbers};
 use bulkhead_system_tests::kernel::{Place, run};
-use bulkhead_system_tests::system::guest;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The probe spins for ten periods of 10 ms and says how much it ran.
 const PROBE_SPINS: u64 = 110;
@@ -21,102 +19,51 @@ const WAKES: u64 = 5;
 const SLEEPS: u64 = 6;
 const TAKES: u64 = 7;
 
-/// Servers: the probe's, and the subsystem's.
-const SUBSYSTEM: u16 = 1;
-/// Components and threads in their order: the probe, ChaosRT, the tasks.
-const RT: u16 = 1;
-const FIRST_TASK: u16 = 2;
-const ID: u16 = 1;
-/// Where a task finds its end point, and the one of the task after it.
-const END_POINT: usize = 10;
-
-fn server(level: u8, holder: u16) -> ServerRow {
-    ServerRow { holder, ..unlimited(level) }
-}
-
-fn capability(kind: Kind, object: u16, word: u64) -> Capability {
-    Capability { kind: kind.number(), rights: right::USE, object, grant: 1, word }
-}
-
-/// A probe with this argument, and tasks: what each does, how much of it, and its priority.
+/// A probe with this argument, and tasks: what each does, how much of it, and its priority. The way of all senders leads to the last task.
 fn subsystem(probe: u64, tasks: &[(u64, u64, u8)]) -> Vec<u8> {
-    let [kernel, probe_file, rt_file, task_file] =
-        ["kernel", "probe", "chaosrt", "tasks"].map(|name| guest(&format!("kernel/{name}.elf")));
-    let entries = Interface::read(&rt_file).expect("an interface");
-    let count = tasks.len() as u16;
-    let mut rt_slots = vec![Capability::NULL, capability(Kind::Scheduler, 0, 0)];
-    rt_slots.extend((0..=count).map(|number| capability(Kind::Thread, RT + number, 0)));
-    // The way of all senders leads to the last task's end point.
-    let ways = rt_slots.len() as u64;
-    rt_slots.extend([capability(Kind::Send, 0, 1); 2]);
-    let import = |name: &str, slot: u64| Import { name: name.to_owned(), slot };
-    let mut task_slots = vec![Capability::NULL];
-    let mut imports = Vec::new();
-    for function in Interface::read(&task_file).expect("an interface").imports {
-        let entry = entries.entry(&function.name).unwrap_or_else(|| panic!("nobody exports `{}`", function.name));
-        // All of these tasks; a way by its number.
-        let token = if function.name == "notify" { 0 } else { (1 << count) - 1 };
-        imports.push(import(&function.name, task_slots.len() as u64));
-        task_slots.push(capability(Kind::Call, RT, entry_word(entry, token)));
+    let (mut threads, mut priorities) = (String::new(), 0_u64);
+    for (number, (what, much, priority)) in (0..).zip(tasks) {
+        let argument = much << 16 | number << 8 | what;
+        let number_of_claim = 2 * u64::from(*priority) + 4;
+        let _ = writeln!(
+            threads,
+            "  {{ name = \"task-{number}\", server = \"vm\", argument = {argument}, priority = {number_of_claim}, stack = \"8 KiB\" }},"
+        );
+        priorities |= u64::from(priority + 1) << (8 * number);
     }
-    assert!(task_slots.len() <= END_POINT);
-    task_slots.resize(END_POINT, Capability::NULL);
-    task_slots.push(capability(Kind::Receive, 0, 0));
-    let thread = |argument: u64, server: u16| Thread { argument, stack_bytes: 8192, server };
-    let arguments = (0..).zip(tasks).map(|(number, (what, much, _))| much << 16 | number << 8 | what);
-    let priorities =
-        (0..).zip(tasks).fold(0, |all, (number, (_, _, priority))| all | u64::from(priority + 1) << (8 * number));
-    let own = Member { thread: RT, scheduler: NONE, tcap: SUBSYSTEM, label: 0 };
-    let member =
-        |number: u16| Member { thread: FIRST_TASK + number, scheduler: 0, tcap: 2 + number, label: number.into() };
-    let claim = |(_, _, priority): &(u64, u64, u8)| TcapRow {
-        server: SUBSYSTEM,
-        scheduler: ID,
-        left_ticks: ALL_TICKS,
-        expires_ticks: ALL_TICKS,
-        end_point: NONE,
-        priority: 2 * u64::from(*priority) + 4,
-        ..TcapRow::default()
-    };
-    let instance = Instance {
-        kernel: &kernel,
-        components: vec![
-            Component {
-                name: "probe".to_owned(),
-                program: &probe_file,
-                threads: vec![thread(probe, 0)],
-                ..Component::default()
-            },
-            Component {
-                name: "rt".to_owned(),
-                program: &rt_file,
-                threads: vec![thread(priorities, SUBSYSTEM)],
-                capabilities: rt_slots,
-                imports: vec![import("scheduler", 1), import("threads", 2), import("ways", ways)],
-                callers: Callers { stacks: u32::from(count), stack_bytes: 4096 },
-                policy: Policy::default(),
-                devices: vec![],
-            },
-            Component {
-                name: "tasks".to_owned(),
-                program: &task_file,
-                threads: arguments.map(|argument| thread(argument, SUBSYSTEM)).collect(),
-                capabilities: task_slots,
-                imports,
-                ..Component::default()
-            },
-        ],
-        servers: vec![sporadic(0, 2), server(1, 0)],
-        end_points: vec![EndPointRow { thread: FIRST_TASK + count - 1, tcap: NONE, ..EndPointRow::default() }],
-        bindings: Vec::new(),
-        shares: Shares {
-            schedulers: vec![SchedulerRow { thread: RT, parent: NONE, id: ID, reserved: 0 }],
-            tcaps: tasks.iter().map(claim).collect(),
-            bands: Vec::new(),
-            members: std::iter::once(own).chain((0..count).map(member)).collect(),
-        },
-    };
-    write(&instance).unwrap_or_else(|error| panic!("{error}"))
+    let (last, count) = (tasks.len() - 1, tasks.len());
+    let text = format!(
+        r#"version = 1
+server = [
+  {{ name = "control", budget = "2 ms", period = "10 ms", on_empty = "stop" }},
+  {{ name = "vm", holder = "rt" }},
+]
+scheduler = [{{ name = "rt", component = "rt" }}]
+
+[[component]]
+name = "probe"
+program = "component:probe.elf"
+threads = [{{ name = "main", server = "control", argument = {probe} }}]
+
+[[component]]
+name = "rt"
+program = "component:chaosrt.elf"
+threads = [{{ name = "main", server = "vm", argument = {priorities} }}]
+callers = {{ stacks = {count}, bytes = "4 KiB" }}
+bind = {{ scheduler = "scheduler:rt", threads = "threads:rt", ways = "send:tasks.news" }}
+
+[[component]]
+name = "tasks"
+program = "component:tasks.elf"
+threads = [
+{threads}]
+end_points = [{{ thread = "task-{last}", signals = ["news"] }}]
+bind = {{ end = "rt.end", give_way = "rt.give_way", block = "rt.block", sleep = "rt.sleep", wake = "rt.wake", notify = "rt.notify#0", allocate = "rt.allocate", release = "rt.release", news = "receive:task-{last}" }}
+"#
+    );
+    // Tests run beside one another.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    Described::new(&format!("chaos-{}", NEXT.fetch_add(1, Ordering::Relaxed)), &text).laid().bytes
 }
 
 /// What was said on the board, and in `direct`. Windows and dates are those of the counter, which has another value when the instance begins there, so not

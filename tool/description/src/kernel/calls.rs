@@ -131,6 +131,41 @@ impl Resolver<'_> {
         self.push(diagnostic.note(format!("each thread inside has a stack of its own: {}", from.join(", "))));
     }
 
+    /// The threads that can come into a scheduler's component are that scheduler's, or of one below it: what it decides about others would come to nothing.
+    pub(super) fn callers(&mut self, edges: &[Edge]) {
+        let file = self.file;
+        for (number, scheduler) in file.scheduler.iter().enumerate() {
+            let Some(callee) = self.find(&scheduler.component) else { continue };
+            for (home, component) in file.component.iter().enumerate() {
+                if home == callee || visits(edges, home, callee).0 == 0 {
+                    continue;
+                }
+                for thread in &component.threads {
+                    let Some(server) = self.server_of(thread) else { continue };
+                    let written = thread.scheduler.as_ref().and_then(|name| self.scheduler_number(name));
+                    let own = written.or_else(|| self.holder_of(server));
+                    if own.is_some_and(|own| self.above(own).contains(&number)) {
+                        continue;
+                    }
+                    let message = format!(
+                        "thread `{}` of component `{}` can call scheduler `{}`, which does not hold its server `{server}`",
+                        thread.name.value, component.name.value, scheduler.name.value
+                    );
+                    let place =
+                        edges.iter().find(|edge| edge.caller == home).map_or(thread.name.span, |edge| edge.span);
+                    let diagnostic = Diagnostic::new(Code::CallerNotHeld, message)
+                        .at(place, "leads into it")
+                        .at(thread.name.span, "this thread")
+                        .note("what a scheduler decides of a thread means nothing on another server, and while that thread is inside, all others of the scheduler wait for it");
+                    self.push(diagnostic.help(format!(
+                        "put it on a server with `holder = \"{}\"`, or let it send to an end point of the scheduler's component",
+                        scheduler.name.value
+                    )));
+                }
+            }
+        }
+    }
+
     /// No callee needs more time than a caller's server ever has.
     fn needs(&mut self, edges: &[Edge], callee: usize) {
         let file = self.file;
@@ -142,15 +177,15 @@ impl Resolver<'_> {
                 continue;
             }
             for thread in &home.threads {
-                let Some(name) = &thread.server else { continue };
-                let Some(server) = file.server.iter().find(|server| server.name.value == name.value) else { continue };
+                let Some(name) = self.server_of(thread) else { continue };
+                let Some(server) = file.server.iter().find(|server| server.name.value == name) else { continue };
                 let Some(budget) = &server.budget else { continue };
                 let Some(budget_ns) = self.duration(budget).filter(|budget_ns| *budget_ns < needs_ns) else { continue };
                 let message = format!(
                     "component `{}` needs {} and server `{}` never has more than {}",
                     component.name.value,
                     format_duration(needs_ns),
-                    name.value,
+                    name,
                     format_duration(budget_ns)
                 );
                 let diagnostic = Diagnostic::new(Code::NeedsTooMuch, message)

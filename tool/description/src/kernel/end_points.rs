@@ -25,6 +25,8 @@ struct Resolved {
     thread: String,
     /// Names of its bits.
     signals: Vec<String>,
+    /// It has a claim of its own, for what others give it.
+    takes_time: bool,
     row: EndPointRow,
 }
 
@@ -36,6 +38,17 @@ impl EndPoints {
     /// Their rows.
     pub(super) fn rows(&self) -> Vec<EndPointRow> {
         self.0.iter().map(|one| one.row).collect()
+    }
+
+    /// Threads whose end points take time, in their order.
+    pub(super) fn takers(&self) -> Vec<u16> {
+        self.0.iter().filter(|one| one.takes_time).map(|one| one.row.thread).collect()
+    }
+
+    /// Gives the end points that take time their claims.
+    pub(super) fn take(&mut self, claims: &[u16]) {
+        let takers = self.0.iter_mut().filter(|one| one.takes_time);
+        takers.zip(claims).for_each(|(one, claim)| one.row.tcap = *claim);
     }
 
     /// The number and the bit of a signal.
@@ -54,7 +67,7 @@ impl EndPoints {
     }
 }
 
-impl Resolver<'_> {
+impl<'r> Resolver<'r> {
     /// Resolves the end points of every component.
     pub(super) fn end_points(&mut self) -> EndPoints {
         let file = self.file;
@@ -93,7 +106,8 @@ impl Resolver<'_> {
                     ..EndPointRow::default()
                 };
                 let signals = end_point.signals.value.iter().map(|signal| signal.value.clone()).collect();
-                all.0.push(Resolved { component: number, thread: name.value.clone(), signals, row });
+                let takes_time = end_point.takes_time.as_ref().is_some_and(|state| state.value);
+                all.0.push(Resolved { component: number, thread: name.value.clone(), signals, takes_time, row });
             }
             first_thread += component.threads.len();
         }
@@ -177,10 +191,10 @@ impl Resolver<'_> {
     }
 
     /// The server that pays for an interrupt: that of the thread that takes its signal.
-    fn payer_of(&self, component: &Component, end_points: &EndPoints, end_point: u16, servers: &Servers) -> u16 {
+    fn payer_of(&self, component: &'r Component, end_points: &EndPoints, end_point: u16, servers: &Servers) -> u16 {
         let taker = end_points.0.get(usize::from(end_point)).map(|one| one.thread.as_str());
         let thread = component.threads.iter().find(|thread| Some(thread.name.as_str()) == taker);
-        let name = thread.and_then(|thread| thread.server.as_ref());
+        let name = thread.and_then(|thread| self.server_of(thread));
         name.and_then(|name| servers.number(name)).unwrap_or(0)
     }
 

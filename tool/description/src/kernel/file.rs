@@ -8,6 +8,7 @@ use bulkhead_kernel_abi::{MAX_SCHEDULERS, MAX_STACKS};
 use bulkhead_words::{Anchor, OnEmpty, Rule};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
+use toml::de::DeValue;
 
 /// Version of the format that this tool reads.
 pub const KERNEL_FILE_VERSION: u64 = 1;
@@ -167,8 +168,9 @@ table! {
         /// Interrupts that are signalled to its end points.
         #[schemars(default)]
         interrupts: Vec<Located<Interrupt>>,
-        /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"`, `"send:COMPONENT.SIGNAL"`, `"receive:THREAD"`,
-        /// `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"` or `"component:NAME"`.
+        /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"` (`"COMPONENT.FUNCTION#TOKEN"`), `"send:COMPONENT.SIGNAL"`,
+        /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"component:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
+        /// `"thread:NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"` or `"empty:COUNT"`; a list fills slots one after the other.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
         callers: Option<Located<Callers>>,
@@ -198,6 +200,10 @@ table! {
         server: Option<Located<String>>,
         /// Scheduler whose it is; default the one that holds its server.
         scheduler: Option<Located<String>>,
+        /// Of a scheduler's thread: the permanent number of its temporal capability for that scheduler. The smallest is the most important; default 2. The thread
+        /// that takes the events of the scheduler which holds the server has 1.
+        #[schemars(range(min = 1, max = 0xffff_ffff_ffff_u64))]
+        priority: Option<Located<u64>>,
         /// Number that its program is started with; default 0.
         argument: Option<Located<u64>>,
         /// Its stack; default `"16 KiB"`.
@@ -213,6 +219,8 @@ table! {
         /// Names of the signals, unique in the component; the first one is bit 0.
         #[schemars(length(min = 1, max = 64))]
         signals: Located<Vec<Located<String>>>,
+        /// Who may send to it may give it time, on which its thread then runs; default false.
+        takes_time: Option<Located<bool>>,
     }
 }
 
@@ -241,7 +249,7 @@ table! {
     }
 }
 
-/// What the functions that a program calls lead to, by their names.
+/// What the functions that a program calls lead to, by their names; one name several times for slots that follow each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings(pub Vec<(Located<String>, Located<String>)>);
 
@@ -251,12 +259,15 @@ impl Decode for Bindings {
         let mut bindings = Vec::new();
         for (name, target) in table.iter() {
             let function = Located { value: name.get_ref().to_string(), span: reader.span(name) };
-            if let Some(target) = Located::decode(target, &function.value, reader) {
+            if let DeValue::Array(_) = target.get_ref() {
+                let targets = Vec::<Located<String>>::decode(target, &function.value, reader);
+                bindings.extend(targets.into_iter().flatten().map(|target| (function.clone(), target)));
+            } else if let Some(target) = Located::decode(target, &function.value, reader) {
                 bindings.push((function, target));
             }
         }
         // In the order of the text: a table has none.
-        bindings.sort_by_key(|(function, _)| function.span.start);
+        bindings.sort_by_key(|(function, target)| (function.span.start, target.span.start));
         Some(Self(bindings))
     }
 }
@@ -270,7 +281,10 @@ impl JsonSchema for Bindings {
         schemars::json_schema!({
             "description": "What the functions that a program calls lead to, by their names.",
             "type": "object",
-            "additionalProperties": { "type": "string" },
+            "additionalProperties": { "anyOf": [
+                { "type": "string" },
+                { "type": "array", "items": { "type": "string" }, "minItems": 1 },
+            ] },
         })
     }
 }

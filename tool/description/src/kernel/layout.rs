@@ -7,6 +7,7 @@ use super::limits::DEFAULT_STACK_BYTES;
 use super::programs::Program;
 use super::resolve::{Made, Resolver, Table};
 use super::servers::Servers;
+use super::shares::Shares;
 use crate::code::Code;
 use crate::description::Trust;
 use crate::diagnostic::Diagnostic;
@@ -22,7 +23,7 @@ impl Resolver<'_> {
         &mut self,
         programs: &[Option<Program>],
         (servers, end_points, interrupts): (&Servers, &EndPoints, &[BindingRow]),
-        (tables, devices): (Vec<Table>, Devices),
+        (tables, devices, shares): (Vec<Table>, Devices, Shares),
     ) -> Option<Made> {
         let kernel = self.kernel()?;
         let (file, counter_hz) = (self.file, self.around.counter_hz);
@@ -38,7 +39,7 @@ impl Resolver<'_> {
             servers: servers.rows(),
             end_points: end_points.rows(),
             bindings: interrupts.to_vec(),
-            shares: bulkhead_instance::Shares::default(),
+            shares: shares.rows(),
         };
         match write(&instance) {
             Ok(bytes) => Some(Made {

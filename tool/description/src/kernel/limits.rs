@@ -171,8 +171,6 @@ impl Resolver<'_> {
     pub(super) fn not_yet(&mut self) {
         let file = self.file;
         let mut later: Vec<(Span, &str)> = Vec::new();
-        later.extend(file.band.iter().map(|one| (one.span, "a band")));
-        later.extend(file.scheduler.iter().map(|one| (one.span, "a scheduler")));
         later.extend(file.pool.iter().map(|pool| (pool.span, "a pool")));
         for component in &file.component {
             later.extend(component.quota.iter().map(|quota| (quota.span, "a quota")));
@@ -205,12 +203,9 @@ impl Resolver<'_> {
 
     /// What of servers the kernel cannot run yet.
     pub(super) fn servers_later(&mut self, server: &KernelServer) {
-        let mut later: Vec<(Span, &str)> = Vec::new();
-        later.extend(server.holder.iter().map(|one| (one.span, "a server that a scheduler holds")));
-        let notice = server.on_empty.iter().filter(|word| word.value == OnEmpty::Notify);
-        later.extend(notice.map(|one| (one.span, "a notice of an empty budget")));
-        for (span, what) in later {
-            self.later(span, what);
+        let notice = server.on_empty.as_ref().filter(|word| word.value == OnEmpty::Notify);
+        if let Some(notice) = notice {
+            self.later(notice.span, "a notice of an empty budget");
         }
     }
 }

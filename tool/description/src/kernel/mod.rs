@@ -8,12 +8,14 @@ mod calls;
 mod devices;
 mod end_points;
 mod file;
+mod handed;
 mod layout;
 mod limits;
 mod programs;
 mod resolve;
 mod schedulers;
 mod servers;
+mod shares;
 mod supervision;
 pub mod text;
 

@@ -5,6 +5,8 @@ use super::devices::{Around, Devices};
 use super::end_points::EndPoints;
 use super::file::{Component, KernelFile};
 use super::programs::Program;
+use super::servers::Servers;
+use super::shares::Shares;
 use super::supervision::Supervision;
 use crate::code::{Code, Severity};
 use crate::decode::{Duration, Located, Size};
@@ -38,6 +40,16 @@ pub(super) struct Table {
     pub(super) supervisor: Option<Supervision>,
 }
 
+/// What bindings lead to.
+pub(super) struct Known<'k> {
+    programs: &'k [Option<Program>],
+    end_points: &'k EndPoints,
+    devices: &'k Devices,
+    supervisors: &'k [Option<Supervision>],
+    servers: &'k Servers,
+    shares: &'k Shares,
+}
+
 /// An instance that was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
@@ -66,16 +78,27 @@ pub(crate) fn instance(
     resolver.schedulers();
     resolver.sizes();
     let programs = resolver.programs();
-    let end_points = resolver.end_points();
+    let mut end_points = resolver.end_points();
+    let (shares, given) = resolver.shares(&servers, &end_points.takers());
+    end_points.take(&given);
     let devices = resolver.devices();
     let interrupts = resolver.interrupts(&end_points, &servers);
     let supervisors = resolver.supervisors(&end_points);
-    let (tables, edges) = resolver.tables(&programs, &end_points, (&devices, &supervisors));
+    let known = Known {
+        programs: &programs,
+        end_points: &end_points,
+        devices: &devices,
+        supervisors: &supervisors,
+        servers: &servers,
+        shares: &shares,
+    };
+    let (tables, edges) = resolver.tables(&known);
     resolver.calls(&edges);
+    resolver.callers(&edges);
     if resolver.report.count(Severity::Error) > before {
         return None;
     }
-    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), (tables, devices))
+    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), (tables, devices, shares))
 }
 
 impl<'r> Resolver<'r> {
@@ -139,47 +162,34 @@ impl<'r> Resolver<'r> {
     }
 
     /// Fills the capability tables: a slot for each function that a program calls, in its order.
-    fn tables(
-        &mut self,
-        programs: &[Option<Program>],
-        end_points: &EndPoints,
-        (devices, supervisors): (&Devices, &[Option<Supervision>]),
-    ) -> (Vec<Table>, Vec<Edge>) {
+    fn tables(&mut self, known: &Known<'_>) -> (Vec<Table>, Vec<Edge>) {
         let (mut tables, mut edges) = (Vec::new(), Vec::new());
         let file = self.file;
         for (number, component) in file.component.iter().enumerate() {
             let mut table = Table {
                 capabilities: vec![Capability::NULL],
-                supervisor: supervisors.get(number).copied().flatten(),
+                supervisor: known.supervisors.get(number).copied().flatten(),
                 ..Table::default()
             };
-            let program = programs.get(number).and_then(Option::as_ref);
+            let program = known.programs.get(number).and_then(Option::as_ref);
             let bindings = component.bind.as_ref().map_or(&[][..], |bind| &bind.value.0);
             for import in program.iter().flat_map(|program| &program.interface.imports) {
-                let Some((_, target)) = bindings.iter().find(|(function, _)| function.value == import.name) else {
+                let mut targets = bindings.iter().filter(|(function, _)| function.value == import.name).peekable();
+                let Some((_, first)) = targets.peek() else {
                     self.unbound(component, &import.name);
                     continue;
                 };
                 let signature = import.signature;
-                if signature == DEVICE_SIGNATURE || target.starts_with("device:") {
-                    let address = self.registers(number, target, signature, devices);
+                if signature == DEVICE_SIGNATURE || first.starts_with("device:") {
+                    let address = self.registers(number, first, signature, known.devices);
                     table.imports.extend(address.map(|slot| Import { name: import.name.clone(), slot }));
                     continue;
                 }
-                let found = match target.strip_prefix("component:") {
-                    // It looks at its child's fault, and begins it again.
-                    Some(name) => {
-                        let child = self.child(number, target, name, supervisors);
-                        let rights = right::USE | right::READ;
-                        let of = |object| Capability { rights, ..granted(Kind::Component, object, 0) };
-                        child.map(|child| (of(child), None))
-                    }
-                    None => self.target(number, target, signature, programs, end_points),
-                };
-                if let Some((capability, edge)) = found {
-                    table.imports.push(Import { name: import.name.clone(), slot: table.capabilities.len() as u64 });
-                    table.capabilities.push(capability);
-                    edges.extend(edge.map(|callee| Edge { caller: number, callee, span: target.span }));
+                table.imports.push(Import { name: import.name.clone(), slot: table.capabilities.len() as u64 });
+                for (_, target) in targets {
+                    let Some((capabilities, callee)) = self.slots(number, target, signature, known) else { continue };
+                    table.capabilities.extend(capabilities);
+                    edges.extend(callee.map(|callee| Edge { caller: number, callee, span: target.span }));
                 }
             }
             if let Some(program) = program {
@@ -209,11 +219,35 @@ impl<'r> Resolver<'r> {
         bindings: &[(Located<String>, Located<String>)],
     ) {
         let known: Vec<&str> = program.interface.imports.iter().map(|import| import.name.as_str()).collect();
-        for (function, _) in bindings.iter().filter(|(function, _)| !known.contains(&function.as_str())) {
+        let mut unknown: Vec<&Located<String>> = bindings.iter().map(|(function, _)| function).collect();
+        unknown.retain(|function| !known.contains(&function.as_str()));
+        unknown.dedup();
+        for function in unknown {
             let message =
                 format!("the program of component `{}` calls no function `{}`", component.name.value, function.value);
             self.unknown_part(Code::BindUnused, message, (function.span, "", ""), function, &known);
         }
+    }
+
+    /// The slots that a binding fills, and the component that is called.
+    fn slots(
+        &mut self,
+        number: usize,
+        target: &Located<String>,
+        signature: u64,
+        known: &Known<'_>,
+    ) -> Option<(Vec<Capability>, Option<usize>)> {
+        if let Some(handed) = self.handed(number, target, (known.servers, known.shares)) {
+            return handed.map(|capabilities| (capabilities, None));
+        }
+        if let Some(name) = target.strip_prefix("component:") {
+            // It looks at its child's fault, and begins it again.
+            let child = self.child(number, target, name, known.supervisors)?;
+            let rights = right::USE | right::READ;
+            return Some((vec![Capability { rights, ..granted(Kind::Component, child, 0) }], None));
+        }
+        let (capability, callee) = self.target(number, target, signature, known)?;
+        Some((vec![capability], callee))
     }
 
     /// What a binding leads to, and the component that is called.
@@ -222,10 +256,9 @@ impl<'r> Resolver<'r> {
         number: usize,
         target: &Located<String>,
         signature: u64,
-        programs: &[Option<Program>],
-        end_points: &EndPoints,
+        known: &Known<'_>,
     ) -> Option<(Capability, Option<usize>)> {
-        let of = granted;
+        let (of, end_points) = (granted, known.end_points);
         // A driver works for the threads that call it, and says so when they ask.
         let driven =
             |binding: u16| Capability { rights: right::USE | right::EXPECT, ..of(Kind::Interrupt, binding, 0) };
@@ -246,16 +279,18 @@ impl<'r> Resolver<'r> {
             let expects = Capability { rights: right::EXPECT, ..of(Kind::Interrupt, binding, 0) };
             return Some((expects, None));
         }
-        let Some((component, function)) = target.split_once('.') else {
+        let (callee, token) = self.token_of(target)?;
+        let Some((component, function)) = callee.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\" or \"component:NAME\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"component:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\" or \"empty:COUNT\"",
             ));
             return None;
         };
         let callee = self.component_of(target, component)?;
-        let entry = self.function(target, callee, function, signature, programs)?;
-        Some((of(Kind::Call, u16::try_from(callee).ok()?, entry_word(entry, 0)), Some(callee)))
+        let entry = self.function(target, callee, function, signature, known.programs)?;
+        let token = token.unwrap_or_else(|| self.token(number, callee, known.shares));
+        Some((of(Kind::Call, u16::try_from(callee).ok()?, entry_word(entry, token)), Some(callee)))
     }
 
     /// The component that a binding names.
@@ -302,7 +337,7 @@ impl<'r> Resolver<'r> {
 }
 
 /// A capability as components have it at boot, for what its kind is for.
-const fn granted(kind: Kind, object: u16, word: u64) -> Capability {
+pub(super) const fn granted(kind: Kind, object: u16, word: u64) -> Capability {
     Capability { kind: kind.number(), rights: right::USE, object, grant: 1, word }
 }
 

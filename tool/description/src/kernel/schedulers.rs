@@ -7,18 +7,13 @@ use super::resolve::Resolver;
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
+use crate::source::Span;
 use bulkhead_kernel_abi::MAX_SCHEDULER_DEPTH;
 
 impl<'r> Resolver<'r> {
     /// The number of a scheduler.
     pub(super) fn scheduler_number(&self, name: &str) -> Option<usize> {
         self.file.scheduler.iter().position(|one| one.name.value == name)
-    }
-
-    /// All threads with their components, by number.
-    fn threads(&self) -> impl Iterator<Item = (&'r Component, &'r Located<Thread>)> + use<'r> {
-        let file = self.file;
-        file.component.iter().flat_map(|one| one.threads.iter().map(move |thread| (&one.value, thread)))
     }
 
     /// The scheduler that holds a server.
@@ -42,7 +37,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// The server that pays for a thread: the one that it names, or the one that its scheduler holds, or the nearest one above that.
-    fn server_of(&self, thread: &'r Thread) -> Option<&'r str> {
+    pub(super) fn server_of(&self, thread: &'r Thread) -> Option<&'r str> {
         if let Some(server) = &thread.server {
             return Some(server.as_str());
         }
@@ -106,19 +101,32 @@ impl<'r> Resolver<'r> {
         );
     }
 
-    /// The number of the thread that takes a scheduler's events.
-    fn own_thread(&mut self, scheduler: &Located<Scheduler>) -> Option<usize> {
+    /// The number of the thread that takes a scheduler's events, or why there is none, and where that is written.
+    fn takes_events(&self, scheduler: &Scheduler) -> Option<Result<usize, (String, Span)>> {
         let component = self.find(&scheduler.component)?;
-        let first: usize = self.file.component.iter().take(component).map(|one| one.threads.len()).sum();
+        let first = self.first_thread(component);
         let threads = &self.file.component.get(component)?.threads;
-        let (problem, place) = match (&scheduler.thread, threads.len()) {
-            (Some(name), _) => match threads.iter().position(|thread| thread.name.value == name.value) {
-                Some(found) => return Some(first + found),
-                None => (format!("has no thread `{}`", name.value), name.span),
-            },
-            (None, 1) => return Some(first),
-            (None, 0) => ("has no thread".to_owned(), scheduler.component.span),
-            (None, _) => ("has several threads".to_owned(), scheduler.component.span),
+        Some(match (&scheduler.thread, threads.len()) {
+            (Some(name), _) => {
+                let found = threads.iter().position(|thread| thread.name.value == name.value);
+                found.map(|found| first + found).ok_or_else(|| (format!("has no thread `{}`", name.value), name.span))
+            }
+            (None, 1) => Ok(first),
+            (None, 0) => Err(("has no thread".to_owned(), scheduler.component.span)),
+            (None, _) => Err(("has several threads".to_owned(), scheduler.component.span)),
+        })
+    }
+
+    /// The number of the thread that takes a scheduler's events.
+    pub(super) fn leads(&self, scheduler: &Scheduler) -> Option<usize> {
+        self.takes_events(scheduler)?.ok()
+    }
+
+    /// The same, and reports why there is none.
+    fn own_thread(&mut self, scheduler: &Located<Scheduler>) -> Option<usize> {
+        let (problem, place) = match self.takes_events(scheduler)? {
+            Ok(thread) => return Some(thread),
+            Err(problem) => problem,
         };
         let message = format!(
             "component `{}` {problem}, and scheduler `{}` needs one that takes its events",

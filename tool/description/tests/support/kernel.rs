@@ -33,6 +33,13 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/both.elf", program(&[("enter", 1)], &[("next", 1)])),
         ("kernel/driver.elf", program(&[], &[("events", 0), ("done", 0)])),
         ("kernel/clock.elf", program(&[], &[("events", 0), ("done", 0), ("clock", DEVICE_SIGNATURE)])),
+        (
+            "kernel/scheduler.elf",
+            program(&[("give_way", 1), ("notify", 0)], &[("scheduler", 0), ("threads", 0), ("ways", 0)]),
+        ),
+        ("kernel/tasks.elf", program(&[], &[("give_way", 1), ("notify", 0), ("claim", 0), ("events", 0)])),
+        ("kernel/leaf.elf", program(&[], &[("give_way", 1)])),
+        ("kernel/shell.elf", program(&[], &[("jobs", 0), ("worker", 0), ("rest", 0), ("made", 0)])),
         ("kernel/twice.elf", program(&[("write", 1), ("write", 1)], &[])),
         ("kernel/writable-text.elf", with(&[(text, ALL, current.as_bytes(), 64)])),
         ("kernel/overlap.elf", with(&[(text, READ_EXECUTE, current.as_bytes(), 0x1800), data(text + 0x1000)])),

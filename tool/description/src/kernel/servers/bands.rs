@@ -57,6 +57,8 @@ impl Resolver<'_> {
             priority: band.priority.as_ref().map(|priority| priority.value),
             clients: Vec::new(),
             slots: Some(slots),
+            longest_ticks,
+            has_published_test: band.admission.as_ref().is_some_and(|one| one.value == Admission::EquationOne),
             holder: None,
             level: 0,
             number: 0,

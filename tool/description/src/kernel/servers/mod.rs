@@ -17,7 +17,7 @@ use crate::code::Code;
 use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use bulkhead_analysis::core_model::Rule;
-use bulkhead_kernel_abi::boot::ServerRow;
+use bulkhead_kernel_abi::boot::{BandRow, ServerRow};
 use bulkhead_kernel_abi::{MAX_SERVERS, NONE};
 use bulkhead_plan::model::InstanceServer;
 use bulkhead_plan::ticks;
@@ -43,6 +43,9 @@ pub(super) struct Line {
     priority: Option<u64>,
     /// Servers that can be made in it, if it is a band.
     slots: Option<u16>,
+    /// Of a band: the longest period of a server in it, and whether the published test decides as well.
+    longest_ticks: u64,
+    has_published_test: bool,
     /// Number of the scheduler that holds it.
     holder: Option<usize>,
     /// Names of those for whom it works.
@@ -86,7 +89,7 @@ impl Line {
             chunks: u16::try_from(chunks).unwrap_or(0),
             level: self.level,
             background: if self.has_background { BACKGROUND.saturating_add(self.level) } else { NO_BACKGROUND },
-            holder: NONE,
+            holder: self.holder.and_then(|holder| u16::try_from(holder).ok()).unwrap_or(NONE),
             band: NONE,
             ..ServerRow::default()
         }
@@ -106,9 +109,48 @@ impl Servers {
         (numbers.iter().fold(0, |set, number| set | 1 << number), numbers.last().copied().unwrap_or(NONE))
     }
 
-    /// Their rows.
+    /// How many numbers they have, those of bands included.
+    pub(super) fn count(&self) -> u16 {
+        self.lines.iter().map(|line| line.slots.unwrap_or(1)).sum()
+    }
+
+    /// Their rows; a band has one for each server that can be made in it.
     pub(super) fn rows(&self) -> Vec<ServerRow> {
-        self.lines.iter().map(|line| line.row(self.clients(line.number).0)).collect()
+        let mut bands = 0_u16;
+        let rows = |line: &Line| {
+            let row = line.row(self.clients(line.number).0);
+            let Some(slots) = line.slots else { return vec![row] };
+            bands += 1;
+            // What they have is said when they are made.
+            let (budget_ticks, period_ticks) = (0, 0);
+            let band = bands - 1;
+            vec![ServerRow { band, budget_ticks, period_ticks, smallest_chunk_ticks: 0, ..row }; slots.into()]
+        };
+        self.lines.iter().flat_map(rows).collect()
+    }
+
+    /// Rows of the bands, the most important one first.
+    pub(super) fn bands(&self) -> Vec<BandRow> {
+        let row = |line: &Line| {
+            let (slots, (budget_ticks, shortest_period_ticks)) = (line.slots?, line.rule.budget()?);
+            Some(BandRow {
+                shortest_period_ticks,
+                longest_period_ticks: line.longest_ticks,
+                budget_ticks,
+                smallest_budget_ticks: line.smallest_ticks,
+                first_server: line.number,
+                servers: slots,
+                admission: line.has_published_test.into(),
+                reserved: 0,
+            })
+        };
+        self.lines.iter().filter_map(row).collect()
+    }
+
+    /// The number of a band.
+    pub(super) fn band(&self, name: &str) -> Option<u16> {
+        let mut bands = self.lines.iter().filter(|line| line.slots.is_some());
+        bands.position(|line| line.name == name).and_then(|number| u16::try_from(number).ok())
     }
 }
 

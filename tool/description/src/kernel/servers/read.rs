@@ -53,6 +53,8 @@ impl Resolver<'_> {
             priority: server.priority.as_ref().map(|priority| priority.value),
             clients: server.clients.iter().map(|client| client.value.clone()).collect(),
             slots: None,
+            longest_ticks: 0,
+            has_published_test: false,
             holder: self.holder_of(&server.name),
             level: 0,
             number: 0,
