@@ -56,5 +56,7 @@ static void run(uint64_t argument) {
     bulkhead_print(code == BULKHEAD_TIMED_OUT && bulkhead_counter_ticks() - before >= version.counter_hz / 1000 ? "slept\n" : "awake\n");
     say("receive without an end point: ", (struct bulkhead_answer){bulkhead_receive(60, 0, &bits, &count), 0});
     say("interrupt without one: ", (struct bulkhead_answer){bulkhead_interrupt_done(60), 0});
+    say("limit without a thread: ", (struct bulkhead_answer){bulkhead_thread_limit(60, 1, 60), bulkhead_thread_unlimit(60)});
+    say("abort without one: ", (struct bulkhead_answer){bulkhead_thread_abort(60), 0});
     bulkhead_finish();
 }

@@ -299,7 +299,8 @@ impl Objects<'_> {
                     return Err(Code::BadArgument);
                 }
                 if let Some(one) = self.thread_mut(thread) {
-                    (one.limit_ticks, one.limit_end_point, one.limit_bits) = (x[2], told.object, told.word);
+                    (one.limit_ticks, one.limit_bits) = (x[2], told.word);
+                    (one.limit_end_point, one.limit_grant) = (told.object, told.grant);
                 }
                 values([])
             }

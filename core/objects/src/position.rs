@@ -338,11 +338,16 @@ impl Objects<'_> {
         let running = self.running;
         let Some(thread) = self.thread_mut(running) else { return };
         thread.event.used_ticks = thread.event.used_ticks.saturating_add(ticks);
-        let (server, end_point, bits) = (thread.server, thread.limit_end_point, thread.limit_bits);
+        let (server, end_point) = (thread.server, thread.limit_end_point);
         thread.limit_ticks = thread.limit_ticks.saturating_sub(ticks);
         if end_point != NONE && thread.limit_ticks == 0 {
+            let (grant, bits) = (thread.limit_grant, thread.limit_bits);
             thread.limit_end_point = NONE;
-            self.send(world, end_point, bits);
+            // The capability that was given with the limit may be void since.
+            let told = self.room.end_points.get(usize::from(end_point));
+            if told.is_some_and(|told| told.counters.grant == grant) {
+                self.send(world, end_point, bits);
+            }
         }
         let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
         position.turn_ticks = position.turn_ticks.saturating_sub(ticks);

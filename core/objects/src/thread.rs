@@ -160,6 +160,8 @@ pub struct Thread {
     pub end_point: u16,
     /// End point that is told when its limit is used up, or [`NONE`].
     pub limit_end_point: u16,
+    /// Grant of that one when the limit was set: after a revocation nobody is told.
+    pub limit_grant: u32,
     /// What that one is sent.
     pub limit_bits: u64,
     /// Ticks left of its limit.
@@ -211,6 +213,7 @@ impl Default for Thread {
             server: NONE,
             end_point: NONE,
             limit_end_point: NONE,
+            limit_grant: 0,
             limit_bits: 0,
             limit_ticks: 0,
             label: 0,

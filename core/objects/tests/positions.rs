@@ -2,8 +2,9 @@
 
 mod support;
 
-use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::call::Call;
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
 use bulkhead_objects::{NEVER, Outcome, ThreadState, event};
 use support::*;
 
@@ -392,6 +393,29 @@ fn a_limit_counts_own_time_and_tells_its_handler() {
         assert_eq!(limit(b, 1, SEND_SUPERVISOR), Code::Ok);
         assert_eq!(b.call(Call::Thread, &[8, THREAD + 1]), Code::Ok, "unlimit");
         b.used(7);
+        assert_eq!(b.objects.room().end_points[1].count, 1);
+    });
+}
+
+#[test]
+fn a_limit_tells_nobody_by_a_capability_that_is_void() {
+    // CH-61: what was revoked has no effect any more, whoever kept it.
+    let mut rows = Rows::new();
+    let mut slots: Vec<Capability> = rows.tables().capabilities.to_vec();
+    for slot in slots.iter_mut().filter(|slot| slot.kind() == Some(Kind::Send)) {
+        slot.rights |= right::REVOKE;
+    }
+    rows.set_capabilities(slots);
+    bench_of(&rows, |b| {
+        b.start(&[0, 1]);
+        b.pick(0);
+        assert_eq!(b.call(Call::Thread, &[7, THREAD, 12, SEND_SUPERVISOR]), Code::Ok);
+        assert_eq!(b.call(Call::Capability, &[3, SEND_SUPERVISOR]), Code::Ok, "revoke");
+        b.used(20);
+        assert_eq!((b.objects.room().end_points[1].count, b.thread(0).limit_end_point), (0, NONE));
+        // By the one that is left it is told.
+        assert_eq!(b.call(Call::Thread, &[7, THREAD, 12, SEND_SUPERVISOR]), Code::Ok);
+        b.used(20);
         assert_eq!(b.objects.room().end_points[1].count, 1);
     });
 }

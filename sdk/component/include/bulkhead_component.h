@@ -283,6 +283,33 @@ static inline uint64_t bulkhead_interrupt_done(uint64_t slot) {
     return words[0];
 }
 
+/*
+ * Bounds the time that the thread of a slot runs from now on, in callees as well: when these ticks are used up the Send of the slot `told`
+ * is made, once. BULKHEAD_BAD_ARGUMENT for no time, BULKHEAD_BAD_CAPABILITY, BULKHEAD_DENIED.
+ */
+static inline uint64_t bulkhead_thread_limit(uint64_t slot, uint64_t ticks, uint64_t told) {
+    uint64_t words[8] = {BULKHEAD_THREAD_LIMIT, slot, ticks, told};
+    bulkhead_call(BULKHEAD_CALL_THREAD, words);
+    return words[0];
+}
+
+/* Takes the bound away. */
+static inline uint64_t bulkhead_thread_unlimit(uint64_t slot) {
+    uint64_t words[8] = {BULKHEAD_THREAD_UNLIMIT, slot};
+    bulkhead_call(BULKHEAD_CALL_THREAD, words);
+    return words[0];
+}
+
+/*
+ * Ends the innermost call of the thread of a slot: its caller finds BULKHEAD_TIMED_OUT. BULKHEAD_BUSY when it is in no call, BULKHEAD_DENIED
+ * when the callee is not abortable.
+ */
+static inline uint64_t bulkhead_thread_abort(uint64_t slot) {
+    uint64_t words[8] = {BULKHEAD_THREAD_ABORT, slot};
+    bulkhead_call(BULKHEAD_CALL_THREAD, words);
+    return words[0];
+}
+
 /* The counter, in ticks of bulkhead_version.counter_hz. */
 static inline uint64_t bulkhead_counter_ticks(void) {
     uint64_t ticks;

@@ -27,6 +27,8 @@ pub mod interface;
 pub mod schedule;
 #[cfg(target_os = "none")]
 mod start;
+#[cfg(target_os = "none")]
+pub mod task;
 
 use bulkhead_kernel_abi::PRINT_BYTES;
 pub use bulkhead_kernel_abi::{Code, KERNEL_ABI_VERSION};

@@ -312,6 +312,7 @@ codes! {
     ComponentDma BH1266 Warning "device of a component that writes memory by itself";
     NotSupervised BH1278 Error "capability for a component that another one supervises";
     OwnSupervisor BH1279 Error "component that would supervise itself";
+    ForeignThread BH1280 Error "capability for a thread of a component that another one supervises";
 }
 
 impl Code {

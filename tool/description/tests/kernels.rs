@@ -130,6 +130,19 @@ fn a_supervisor_is_told_and_may_begin_again() {
     assert_eq!(found, []);
 }
 
+/// SG-8, CH-61: a component controls its own threads and those of its children; what pays for those it does not decide.
+#[test]
+fn threads_are_controlled_by_their_component_and_its_supervisor() {
+    let (laid, report) = check(Path::new("tests/kernels/good/threads.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let (_, tables) = tables(&laid.bytes);
+    let given = &tables.slots(&tables.components[1])[1..];
+    let rights = right::USE | right::STOP | right::LIMIT | right::READ;
+    let facts: Vec<_> = given.iter().map(|one| (one.kind(), one.object, one.rights)).collect();
+    assert_eq!(facts, [(Some(Kind::Thread), 2, rights | right::BIND), (Some(Kind::Thread), 0, rights)]);
+    assert_eq!(bulkhead_verify_instance::verify(&laid.bytes, &support::kernel::expected_kernel()), []);
+}
+
 /// QV-20, QV-21, QV-22: the shortest period first, equal ones by their place, those without a limit last; what has no budget left runs in the background unless it says no.
 #[test]
 fn servers_are_in_the_order_of_their_periods() {

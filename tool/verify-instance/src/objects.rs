@@ -193,7 +193,12 @@ fn may_have(tables: &Tables<'_>, component: usize, kind: Object, capability: &Ca
         Object::Scheduler => leads(capability.object),
         Object::Thread => {
             let is_led = tables.threads.get(object).is_some_and(|row| leads(row.scheduler));
-            is_home(capability.object) || is_led && capability.rights == right::USE
+            // Who is told of a component's faults controls its threads, and does not decide what pays for them.
+            let home = tables.threads.get(object).and_then(|row| tables.components.get(usize::from(row.component)));
+            let told = home.and_then(|home| tables.end_points.get(usize::from(home.supervisor)));
+            let is_childs = told.is_some_and(|row| usize::from(row.component) == component);
+            let controls = is_childs && capability.rights & right::BIND == 0;
+            is_home(capability.object) || controls || is_led && capability.rights == right::USE
         }
         Object::TCap => {
             let mut own = tables.threads.iter().filter(|row| usize::from(row.component) == component);

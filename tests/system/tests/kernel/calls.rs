@@ -38,6 +38,8 @@ fn components_in_c_and_rust_call_each_other() {
         "slept",
         "receive without an end point: 6 0",
         "interrupt without one: 6 0",
+        "limit without a thread: 6 6",
+        "abort without one: 6 0",
     ];
     assert_eq!((faults.len(), rest.as_slice()), (4, &expected[..]));
     assert_eq!(run(&image, Place::Direct), board);

@@ -1,5 +1,6 @@
 //! The real-time kernel: the same bytes on the bare board and as a partition in `mapped`, in `direct` and on a shared core.
 
+mod aborted;
 mod broken;
 mod calls;
 mod chaos;

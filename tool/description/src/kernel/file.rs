@@ -170,11 +170,11 @@ table! {
         interrupts: Vec<Located<Interrupt>>,
         /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"` (`"COMPONENT.FUNCTION#TOKEN"`), `"send:COMPONENT.SIGNAL"`,
         /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"component:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
-        /// `"thread:NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"` or `"empty:COUNT"`; a list fills slots one after the other.
+        /// `"thread:NAME"`, `"thread:COMPONENT.NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"` or `"empty:COUNT"`; a list fills slots one after the other.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
         callers: Option<Located<Callers>>,
-        /// A call out of it may be aborted; default false.
+        /// Who controls a thread that came in may abort its call; default false.
         abortable: Option<Located<bool>>,
         /// What a fault of a caller inside comes to; default `return`.
         on_fault: Option<Located<OnFault>>,

@@ -237,6 +237,12 @@ impl<'r> Resolver<'r> {
         signature: u64,
         known: &Known<'_>,
     ) -> Option<(Vec<Capability>, Option<usize>)> {
+        if let Some((name, thread)) = target.strip_prefix("thread:").and_then(|rest| rest.split_once('.')) {
+            let thread = self.childs_thread(number, target, (name, thread), known.supervisors)?;
+            // All but what pays for it.
+            let rights = right::USE | right::STOP | right::LIMIT | right::READ;
+            return Some((vec![Capability { rights, ..granted(Kind::Thread, thread, 0) }], None));
+        }
         if let Some(handed) = self.handed(number, target, (known.servers, known.shares)) {
             return handed.map(|capabilities| (capabilities, None));
         }

@@ -66,4 +66,42 @@ impl Resolver<'_> {
         }
         u16::try_from(child).ok()
     }
+
+    /// What `thread:COMPONENT.THREAD` leads to: a thread of a child of this component.
+    pub(super) fn childs_thread(
+        &mut self,
+        number: usize,
+        target: &Located<String>,
+        (name, thread): (&str, &str),
+        supervisors: &[Option<Supervision>],
+    ) -> Option<u16> {
+        let child = self.component_of(target, name)?;
+        if supervisors.get(child).copied().flatten().is_none_or(|one| one.component != number) {
+            self.foreign_thread(number, target, child);
+            return None;
+        }
+        let written = self.file.component.get(child)?;
+        let Some(found) = written.threads.iter().position(|one| one.name.value == thread) else {
+            let known: Vec<&str> = written.threads.iter().map(|one| one.name.as_str()).collect();
+            let message = format!("component `{name}` has no thread `{thread}`");
+            let before = format!("\"thread:{name}.");
+            self.unknown_part(Code::UnknownThread, message, (target.span, &before, "\""), thread, &known);
+            return None;
+        };
+        u16::try_from(self.first_thread(child) + found).ok()
+    }
+
+    fn foreign_thread(&mut self, number: usize, target: &Located<String>, owner: usize) {
+        let file = self.file;
+        let (Some(written), Some(own)) = (file.component.get(owner), file.component.get(number)) else { return };
+        let name = &written.name.value;
+        let message = format!("component `{name}` is not supervised by `{}`", own.name.value);
+        let place = written.supervisor.as_ref().map_or(written.name.span, |supervisor| supervisor.span);
+        let diagnostic = Diagnostic::new(Code::ForeignThread, message)
+            .at(target.span, "could stop its thread, and end its calls")
+            .at(place, "says who may");
+        let help =
+            format!("name a thread of `{}`, or give `{name}` a line `supervisor = \"{0}.SIGNAL\"`", own.name.value);
+        self.push(diagnostic.help(help));
+    }
 }

@@ -4,12 +4,12 @@ mod sample;
 mod scheduled;
 mod tool;
 
-use bulkhead_kernel_abi::Capability;
 use bulkhead_kernel_abi::boot::{
     BindingRow, BootHeader, ComponentRow, DeviceRow, EndPointRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::capability::entry_word;
 use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
+use bulkhead_kernel_abi::{Capability, Kind as Object};
 use bulkhead_verify_instance::{Finding, Kind, verify};
 use core::mem::offset_of;
 use sample::{HEAD, Mutant, PAGE, REGISTERS, TABLES, expected, sample};
@@ -122,6 +122,11 @@ const CORRUPTIONS: &[Corruption] = &[
     }),
     ("capability to no object", Kind::Capability, |mutant| slot(mutant, |slot| slot.object = 2)),
     ("more rights", Kind::Capability, |mutant| slot(mutant, |slot| slot.rights |= 1 << 6)),
+    ("capability to a foreign thread", Kind::Capability, |mutant| {
+        slot(mutant, |slot| {
+            *slot = Capability { kind: Object::Thread.number(), rights: 1, object: 2, grant: 1, word: 0 }
+        });
+    }),
     ("capability of no kind", Kind::Capability, |mutant| slot(mutant, |slot| slot.kind = 15)),
     ("capability of another grant", Kind::Capability, |mutant| slot(mutant, |slot| slot.grant = 2)),
     ("slot 0", Kind::Capability, |mutant| {
