@@ -310,6 +310,7 @@ codes! {
     ComponentDevicePage BH1264 Error "device whose registers are not pages of their own";
     InterruptWithoutDevice BH1265 Error "interrupt of a device that the component does not have";
     ComponentDma BH1266 Warning "device of a component that writes memory by itself";
+    ConsoleDriven BH1267 Warning "component that drives the UART that the kernel prints with";
     NotSupervised BH1278 Error "capability for a component that another one supervises";
     OwnSupervisor BH1279 Error "component that would supervise itself";
     ForeignThread BH1280 Error "capability for a thread of a component that another one supervises";

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 const DISTRIBUTOR: u64 = 0x1_0000;
 const REDISTRIBUTOR: u64 = 0x2_0000;
 
+/// Name of the UART that the kernel prints with, where a component drives it.
+const CONSOLE: &[u8] = b"uart\0";
+
 /// Text, constants and data of the kernel, as (write, execute).
 const TEXT: (bool, bool) = (false, true);
 const CONSTANTS: (bool, bool) = (false, false);
@@ -120,7 +123,8 @@ fn is_for_devices(address: u64) -> bool {
 }
 
 /// Components have the registers that the boot tables say, as device memory of EL0 that is never executed, and no others. What a partition and the
-/// board pass to a guest is at these addresses and nothing else: neither the kernel's controller, console and information page nor RAM.
+/// board pass to a guest is at these addresses and nothing else: neither the kernel's controller and information page nor RAM. The page of the UART
+/// is there as well: on the board a component may drive what the kernel prints with, and what it can do with it is to garble and delay that.
 fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     let rows = view.tables.devices;
     for (number, row) in rows.iter().enumerate() {
@@ -130,7 +134,8 @@ fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
         };
         let is_sound = row.pages > 0
             && row.reserved == 0
-            && lies_in(row.physical, GUEST_DEVICES.start, GUEST_DEVICES.end)
+            && (lies_in(row.physical, GUEST_DEVICES.start, GUEST_DEVICES.end)
+                || row.name.starts_with(CONSOLE) && lies_in(row.physical, GUEST_UART.0, GUEST_UART.0 + PAGE))
             && lies_in(row.address, COMPONENT_DEVICES, COMPONENT_DEVICES_END);
         if !findings.require(is_sound, Kind::Device, || {
             format!(

@@ -47,14 +47,16 @@ impl Described {
 
     /// It as a partition of a system, with these other keys.
     pub(crate) fn system(&self, rest: &str) -> System {
+        System::from_text("kernel", &self.system_text("qemu-virt", rest))
+    }
+
+    /// The text of such a system for a board.
+    pub(crate) fn system_text(&self, board: &str, rest: &str) -> String {
         let file = self.path();
-        System::from_text(
-            "kernel",
-            &format!(
-                "version = 1\nname = \"kernel\"\nboard = \"qemu-virt\"\nmemory = \"128 MiB\"\n\
-                 [[partition]]\nname = \"kernel\"\ncores = [0]\nmemory = \"8 MiB\"\n\
-                 image = {{ kind = \"kernel\", file = {file:?} }}\n{rest}\n"
-            ),
+        format!(
+            "version = 1\nname = \"kernel\"\nboard = \"{board}\"\nmemory = \"128 MiB\"\n\
+             [[partition]]\nname = \"kernel\"\ncores = [0]\nmemory = \"8 MiB\"\n\
+             image = {{ kind = \"kernel\", file = {file:?} }}\n{rest}\n"
         )
     }
 }

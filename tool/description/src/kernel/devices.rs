@@ -8,11 +8,11 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::unit::format_size;
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_guest_abi::guest::GUEST_DEVICES;
+use bulkhead_guest_abi::guest::{GUEST_DEVICES, GUEST_UART};
 use bulkhead_instance::{Device, device_addresses};
 use bulkhead_kernel_abi::image::DEVICE_SIGNATURE;
 use bulkhead_plan::maps::{guest_address, pages_of_devices};
-use bulkhead_plan::model::{BoardDevice, BoardInterrupt};
+use bulkhead_plan::model::{BoardDevice, BoardInterrupt, BoardUart};
 
 /// What is around an instance.
 pub(crate) struct Around {
@@ -36,7 +36,12 @@ pub(super) struct Known {
     bytes: u64,
     /// It writes memory by itself.
     dma: bool,
+    /// The kernel prints with it.
+    is_console: bool,
 }
+
+/// What the description of an instance calls the UART that the kernel prints with on the board.
+const CONSOLE: &str = "uart";
 
 impl Around {
     /// A partition, with its devices and those of their interrupts that it gets.
@@ -55,9 +60,17 @@ impl Around {
         Self { owner: format!("partition `{name}`"), devices, ports: Some(ports), counter_hz }
     }
 
-    /// The bare board.
-    pub(crate) fn board(devices: &[BoardDevice], counter_hz: u64) -> Self {
-        let devices = devices.iter().map(|device| Known::new(device, device.interrupts.clone())).collect();
+    /// The bare board. The UART that the kernel prints with can be driven by a component as well; in a partition the kernel has another console.
+    pub(crate) fn board(devices: &[BoardDevice], uart: Option<&BoardUart>, counter_hz: u64) -> Self {
+        let own = uart.filter(|uart| uart.address.0 == GUEST_UART.0).map(|uart| Known {
+            name: String::from(CONSOLE),
+            interrupts: vec![BoardInterrupt { intid: uart.intid, edge: false }],
+            address: uart.address.0,
+            bytes: PAGE_BYTES,
+            dma: false,
+            is_console: true,
+        });
+        let devices = devices.iter().map(|device| Known::new(device, device.interrupts.clone())).chain(own).collect();
         Self { owner: String::from("the board"), devices, ports: None, counter_hz }
     }
 
@@ -70,7 +83,7 @@ impl Around {
 impl Known {
     fn new(device: &BoardDevice, interrupts: Vec<BoardInterrupt>) -> Self {
         let BoardDevice { name, address, bytes, dma, .. } = device;
-        Self { name: name.clone(), interrupts, address: address.0, bytes: *bytes, dma: *dma }
+        Self { name: name.clone(), interrupts, address: address.0, bytes: *bytes, dma: *dma, is_console: false }
     }
 
     /// States whether its registers are pages of their own, among the addresses that a guest has for devices.
@@ -80,8 +93,7 @@ impl Known {
         is_whole(self.address)
             && is_whole(self.bytes)
             && self.bytes > 0
-            && GUEST_DEVICES.contains(&self.address)
-            && end <= GUEST_DEVICES.end
+            && (self.is_console || GUEST_DEVICES.contains(&self.address) && end <= GUEST_DEVICES.end)
     }
 }
 
@@ -136,6 +148,17 @@ impl Resolver<'_> {
                 diagnostic.note("a component has whole pages of 4 KiB, and in these there are registers of others"),
             );
             return None;
+        }
+        if known.is_console {
+            let message = format!("component `{}` drives the UART that the kernel prints with", component.name.value);
+            let diagnostic = Diagnostic::new(Code::ConsoleDriven, message)
+                .at(name.span, "what both write is mixed, byte by byte")
+                .note(
+                    "a driver that stops the UART holds the kernel up for as long as it looks for room, at each byte",
+                );
+            self.push(diagnostic.help(
+                "let only this component write; the kernel prints for `print` and for faults without a supervisor",
+            ));
         }
         if known.dma {
             let whose = if self.around.ports.is_some() { "of the partition" } else { "of the machine" };

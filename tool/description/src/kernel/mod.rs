@@ -109,7 +109,10 @@ pub fn load_native_text(path: &Path, text: &str, options: &Options) -> Result<La
     let file = report.sources.add(path.display().to_string(), text);
     let mut files = GuestFiles::new(path, options);
     let board = board::built_in_board(board::BUILT_IN.default);
-    let around = board.map_or_else(|| Around::board(&[], 0), |board| Around::board(&board.devices, board.counter_hz));
+    let around = board.map_or_else(
+        || Around::board(&[], None, 0),
+        |board| Around::board(&board.devices, board.uart.as_ref(), board.counter_hz),
+    );
     let laid = read(file, text, &mut report).and_then(|written| instance(&written, &around, &mut files, &mut report));
     report.sort();
     match laid {
