@@ -131,4 +131,10 @@ pub trait KernelMachine {
     fn write_console(&mut self, byte: u8);
     /// Waits until an interrupt is pending.
     fn wait_for_interrupt(&mut self);
+    /// Loads a word of a channel's memory, by its address for the guest, with acquire order.
+    fn load_shared(&self, address: u64) -> u64;
+    /// Stores one, with release order: to pages that this end writes.
+    fn store_shared(&self, address: u64, word: u64);
+    /// Rings a doorbell of the partition; false when the level below holds it back, or there is none.
+    fn ring(&mut self, doorbell: u32) -> bool;
 }

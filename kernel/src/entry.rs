@@ -12,7 +12,7 @@ use bulkhead_kernel_abi::image::{EPITAPH_MAGIC, Epitaph, REFUSED_TABLES, SLOTS};
 use bulkhead_kernel_abi::{
     Capability, MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS,
 };
-use bulkhead_kernel_abi::{MAX_TCAPS, MAX_THREADS};
+use bulkhead_kernel_abi::{MAX_TCAPS, MAX_THREADS, MAX_WIRES};
 use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Registers, Room, Scheduler, Thread};
 use bulkhead_sched::band::Bands;
 use bulkhead_sched::kernel::{KernelCore, Sleepers};
@@ -59,6 +59,7 @@ struct Storage {
     schedulers: [MaybeUninit<Scheduler>; MAX_SCHEDULERS],
     tcaps: [MaybeUninit<Counters>; MAX_TCAPS],
     bands: [MaybeUninit<Counters>; MAX_BANDS],
+    wires: [MaybeUninit<Counters>; MAX_WIRES],
 }
 
 /// Found by its symbol: threads are first.
@@ -71,6 +72,7 @@ static STORAGE: Cell<Storage> = Cell(UnsafeCell::new(Storage {
     schedulers: [const { MaybeUninit::uninit() }; MAX_SCHEDULERS],
     tcaps: [const { MaybeUninit::uninit() }; MAX_TCAPS],
     bands: [const { MaybeUninit::uninit() }; MAX_BANDS],
+    wires: [const { MaybeUninit::uninit() }; MAX_WIRES],
 }));
 
 /// Memory of time: zeros, as all that the kernel writes.
@@ -116,7 +118,7 @@ fn room() -> Room<'static> {
         servers: made(&mut storage.servers, || Position::EMPTY),
         schedulers: made(&mut storage.schedulers, || Scheduler::EMPTY),
         tcaps: made(&mut storage.tcaps, Counters::default),
-        wires: &mut [],
+        wires: made(&mut storage.wires, Counters::default),
         bands: made(&mut storage.bands, Counters::default),
         regions: &mut [],
         quotas: &mut [],

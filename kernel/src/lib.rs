@@ -26,6 +26,7 @@ pub mod outside;
 pub mod servers;
 pub mod signal;
 mod text;
+pub mod wires;
 
 use bulkhead_arch::kernel::{Entry, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_arm::Intid;
@@ -169,6 +170,9 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     pub fn choose(&mut self) -> Next {
         // By its nature without a bound: what ends it is an interrupt. Without one each turn puts a thread right or does a slice of work.
         loop {
+            if self.outside.wires.is_due() {
+                self.drain();
+            }
             for tcap in self.outside.servers.take_spent().into_iter().flatten() {
                 self.objects.spent(&mut self.outside, tcap.into());
             }
@@ -302,8 +306,15 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     let until = self.outside.machine.counter_ticks();
                     self.outside.servers.charge_for(until, server);
                 }
-                // Nobody's: it was never enabled.
-                None => self.outside.machine.deactivate(intid),
+                None => {
+                    if passed_ticks != 0 {
+                        let _ = self.outside.servers.advance(passed_ticks);
+                    }
+                    if !self.hear(intid) {
+                        // Nobody's: it was never enabled.
+                        self.outside.machine.deactivate(intid);
+                    }
+                }
             }
         }
     }

@@ -2,16 +2,19 @@
 
 use bulkhead_arch::kernel::KernelMachine;
 use bulkhead_arm::Intid;
+use bulkhead_channel::Entry;
 use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::boot::{BindingRow, Tables};
 use bulkhead_objects::{Machine, Time};
 
 use crate::servers::Servers;
+use crate::wires::Wires;
 
 /// The machine, and what the boot tables say that the objects do not keep.
 pub struct Outside<'a, M> {
     pub(crate) machine: M,
     pub(crate) servers: Servers<'a>,
+    pub(crate) wires: Wires<'a>,
     bindings: &'a [BindingRow],
     /// When the periodic timer rings next.
     date_ticks: u64,
@@ -22,10 +25,11 @@ pub struct Outside<'a, M> {
 impl<'a, M: KernelMachine> Outside<'a, M> {
     pub(crate) fn new(machine: M, servers: Servers<'a>, tables: &Tables<'a>, counter_hz: u64) -> Self {
         let build = tables.header.kernel_build;
-        Self { machine, servers, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
+        let wires = Wires::open(tables, &machine);
+        Self { machine, servers, wires, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
     }
 
-    /// Enables what is bound, and the kernel's own timer; the periodic one begins its grid here.
+    /// Enables what is bound, doorbells of wires, and the kernel's own timer; the periodic one begins its grid here.
     pub(crate) fn enable(&mut self, tables: &Tables<'_>) {
         self.machine.enable_interrupt(Intid::VIRTUAL_TIMER);
         self.date_ticks = self.machine.counter_ticks();
@@ -34,6 +38,11 @@ impl<'a, M: KernelMachine> Outside<'a, M> {
             self.machine.enable_interrupt(Intid(row.intid));
             self.arm_next(Intid(row.intid));
         }
+        for doorbell in self.wires.doorbells() {
+            self.machine.set_edge(doorbell, true);
+            self.machine.enable_interrupt(doorbell);
+        }
+        self.look_at_wires();
     }
 
     /// Arms the periodic timer for its next date, if the interrupt is its: on an absolute grid, so a late top half makes no later date, and dates
@@ -67,9 +76,9 @@ impl<M: KernelMachine> Machine for Outside<'_, M> {
         (self.build, self.counter_hz)
     }
 
-    fn remote_send(&mut self, _wire: u16, _index: u16, _bits: u64) -> Result<(), Code> {
-        // No instance has wires yet.
-        Err(Code::BadCapability)
+    fn remote_send(&mut self, wire: u16, index: u16, bits: u64) -> Result<(), Code> {
+        let entry = Entry { index: index.into(), bits };
+        self.wires.send(&mut self.machine, &mut self.servers.room.accounts.wires, wire, entry)
     }
 
     fn set_masked(&mut self, intid: u32, is_masked: bool) {

@@ -3,7 +3,8 @@
 
 use crate::kernel::KernelMachine;
 use bulkhead_arm::Intid;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Waits after which a test is one of a core that never rests.
 const MOST_WAITS: u64 = 100_000;
@@ -21,6 +22,10 @@ pub struct FakeCore {
     pub pending: BTreeSet<u32>,
     /// Acknowledged and not deactivated.
     pub active: BTreeSet<u32>,
+    /// Pending again as soon as they are acknowledged: somebody rings without end.
+    pub ringing: BTreeSet<u32>,
+    /// How often an interrupt was acknowledged.
+    pub acknowledged: BTreeMap<u32, u64>,
     /// Enabled.
     pub enabled: BTreeSet<u32>,
     /// Said to be signalled by an edge.
@@ -37,6 +42,12 @@ pub struct FakeCore {
     pub loading_ticks: u64,
     /// How often the core was told to wait.
     pub waits: u64,
+    /// Memory of channels, by address; a word that is not there is 0.
+    pub shared: RefCell<BTreeMap<u64, u64>>,
+    /// Doorbells that were rung, in order.
+    pub rung: Vec<u32>,
+    /// The level below holds doorbells back.
+    pub is_limited: bool,
 }
 
 impl Default for FakeCore {
@@ -47,6 +58,8 @@ impl Default for FakeCore {
             periodic_ticks: u64::MAX,
             pending: BTreeSet::new(),
             active: BTreeSet::new(),
+            ringing: BTreeSet::new(),
+            acknowledged: BTreeMap::new(),
             enabled: BTreeSet::new(),
             edges: BTreeSet::new(),
             running: None,
@@ -55,6 +68,9 @@ impl Default for FakeCore {
             acknowledging_ticks: 0,
             loading_ticks: 0,
             waits: 0,
+            shared: RefCell::default(),
+            rung: Vec::new(),
+            is_limited: false,
         }
     }
 }
@@ -116,7 +132,10 @@ impl KernelMachine for FakeCore {
     fn acknowledge(&mut self) -> Intid {
         assert_eq!(self.running, None, "the priority of the one before was not dropped");
         let Some(intid) = self.signalled() else { return Intid::NONE };
-        self.pending.remove(&intid);
+        if !self.ringing.contains(&intid) {
+            self.pending.remove(&intid);
+        }
+        *self.acknowledged.entry(intid).or_default() += 1;
         self.active.insert(intid);
         self.running = Some(intid);
         self.now_ticks += self.acknowledging_ticks;
@@ -143,5 +162,18 @@ impl KernelMachine for FakeCore {
             let dates = [self.timer_ticks, self.periodic_ticks].into_iter().filter(|ticks| *ticks > self.now_ticks);
             self.now_ticks = dates.min().filter(|ticks| *ticks != u64::MAX).expect("nothing would end this wait");
         }
+    }
+
+    fn load_shared(&self, address: u64) -> u64 {
+        self.shared.borrow().get(&address).copied().unwrap_or(0)
+    }
+
+    fn store_shared(&self, address: u64, word: u64) {
+        self.shared.borrow_mut().insert(address, word);
+    }
+
+    fn ring(&mut self, doorbell: u32) -> bool {
+        self.rung.push(doorbell);
+        !self.is_limited
     }
 }

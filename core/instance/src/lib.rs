@@ -13,7 +13,7 @@ mod translation;
 mod write;
 
 use bulkhead_kernel_abi::Capability;
-use bulkhead_kernel_abi::boot::{BandRow, BindingRow, EndPointRow, SchedulerRow, ServerRow, TcapRow};
+use bulkhead_kernel_abi::boot::{BandRow, BindingRow, EndPointRow, ExportRow, SchedulerRow, ServerRow, TcapRow};
 use bulkhead_kernel_abi::image::COMPONENT_DEVICES;
 
 pub use error::{Error, ProgramError};
@@ -35,6 +35,36 @@ pub struct Instance<'a> {
     pub bindings: Vec<BindingRow>,
     /// What schedulers in user space, and who makes servers, have of the servers' time.
     pub shares: Shares,
+    /// Wires to and from other instances, by number.
+    pub wires: Vec<Wire>,
+}
+
+/// This instance's end of a wire, over the memory of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// Address of the channel's window; 0 of one that only rings.
+    pub window: u64,
+    /// Which end it is.
+    pub end: WireEnd,
+    /// What may be sent to: of the end that writes, without end points.
+    pub exports: Vec<ExportRow>,
+}
+
+/// Which end of a wire is here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireEnd {
+    /// It is written here.
+    Source {
+        /// What the partition's doorbell is called by.
+        doorbell: u32,
+    },
+    /// Its entries are taken here.
+    Destination {
+        /// INTID of the channel's doorbell.
+        intid: u32,
+        /// Server that pays for taking them.
+        server: u16,
+    },
 }
 
 /// Schedulers in user space, claims on time, and reserves for servers that are made at run time.

@@ -2,7 +2,7 @@
 
 use bulkhead_kernel_abi::boot::{
     ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, DeviceRow, EndPointRow,
-    EntryRow, SchedulerRow, ServerRow, Span, StackRow, TcapRow, ThreadRow,
+    EntryRow, ExportRow, SchedulerRow, ServerRow, Span, StackRow, TcapRow, ThreadRow, WireRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -32,6 +32,8 @@ pub(crate) struct Rows {
     pub(crate) tcaps: Vec<TcapRow>,
     pub(crate) end_points: Vec<EndPointRow>,
     pub(crate) bindings: Vec<BindingRow>,
+    pub(crate) wires: Vec<WireRow>,
+    pub(crate) exports: Vec<ExportRow>,
     pub(crate) devices: Vec<DeviceRow>,
 }
 
@@ -53,6 +55,8 @@ impl Rows {
             tcaps: append(&mut bytes, &self.tcaps),
             end_points: append(&mut bytes, &self.end_points),
             bindings: append(&mut bytes, &self.bindings),
+            wires: append(&mut bytes, &self.wires),
+            exports: append(&mut bytes, &self.exports),
             devices: append(&mut bytes, &self.devices),
             ..BootHeader::default()
         };

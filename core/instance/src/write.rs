@@ -3,9 +3,10 @@
 use crate::program::{self, Program, Use};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
-use crate::{Component, Error, Instance, Interface, ProgramError, device_addresses};
+use crate::{Component, Error, Instance, Interface, ProgramError, Wire, WireEnd, device_addresses};
+use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
-use bulkhead_kernel_abi::boot::{ComponentRow, DeviceRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow};
+use bulkhead_kernel_abi::boot::{ComponentRow, DeviceRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow};
 use bulkhead_kernel_abi::image::{
     COMPONENT_DEVICES_END, COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD,
     MAGIC, RAM, SLOTS,
@@ -36,6 +37,7 @@ pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
     let tables_bytes = rows.bytes().len() as u64;
     let tables = image.reserve(tables_bytes);
     let mut kernel_space = kernel_space(&kernel);
+    instance.wires.iter().filter(|wire| wire.window != 0).for_each(|wire| map_wire(&mut kernel_space, wire));
     kernel_space.map(tables - PAGE, tables - PAGE, PAGE + tables_bytes.next_multiple_of(PAGE), Access::KernelConstants);
     let spaces: Vec<Space> = instance
         .components
@@ -151,7 +153,11 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
     if let Some(component) = instance.components.iter().find(|component| !is_last(component)) {
         return Err(Error::Description(format!("the devices of `{}` have too many registers", component.name)));
     }
+    if let Some(wire) = instance.wires.iter().find(|wire| !is_whole(wire.window)) {
+        return Err(Error::Description(format!("the window of a wire begins at {:#x}, inside a page", wire.window)));
+    }
     let stacks = callers.map(|callers| callers.stacks as usize).max().unwrap_or(0);
+    let exports = instance.wires.iter().map(|wire| wire.exports.len()).max().unwrap_or(0);
     let counts = [
         ("stacks for callers of one component", stacks, bulkhead_kernel_abi::MAX_STACKS),
         ("components", instance.components.len(), MAX_COMPONENTS),
@@ -160,6 +166,8 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
         ("end points", instance.end_points.len(), bulkhead_kernel_abi::MAX_END_POINTS),
         ("bindings", instance.bindings.len(), bulkhead_kernel_abi::MAX_BINDINGS),
         ("devices", devices.count(), bulkhead_kernel_abi::MAX_DEVICES),
+        ("wires", instance.wires.len(), bulkhead_kernel_abi::MAX_WIRES),
+        ("exports of one wire", exports, bulkhead_kernel_abi::MAX_EXPORTS),
         ("servers", instance.servers.len(), bulkhead_kernel_abi::MAX_SERVERS),
         ("schedulers", instance.shares.schedulers.len(), bulkhead_kernel_abi::MAX_SCHEDULERS),
         ("bands", instance.shares.bands.len(), bulkhead_kernel_abi::MAX_BANDS),
@@ -257,6 +265,10 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
             top -= component.callers.stack_bytes + PAGE;
         }
     }
+    for wire in &instance.wires {
+        rows.wires.push(wire_row(wire, rows.exports.len() as u32));
+        rows.exports.extend_from_slice(&wire.exports);
+    }
     for member in &instance.shares.members {
         let server = rows.tcaps.get(usize::from(member.tcap)).map_or(NONE, |tcap| tcap.server);
         if let Some(row) = rows.threads.get_mut(usize::from(member.thread)) {
@@ -277,6 +289,27 @@ fn name(text: &str) -> [u8; 16] {
 fn end_point_of(instance: &Instance<'_>, thread: usize) -> u16 {
     let found = instance.end_points.iter().position(|row| usize::from(row.thread) == thread);
     found.map_or(NONE, |number| number as u16)
+}
+
+/// A wire as the boot tables have it.
+fn wire_row(wire: &Wire, first_export: u32) -> WireRow {
+    let row = WireRow { window: wire.window, first_export, exports: wire.exports.len() as u32, ..WireRow::default() };
+    match wire.end {
+        WireEnd::Source { doorbell } => WireRow { doorbell, server: NONE, source: 1, ..row },
+        WireEnd::Destination { intid, server } => WireRow { intid, doorbell: u32::MAX, server, ..row },
+    }
+}
+
+/// Maps what a wire uses of a channel's window: the page of the end that takes, and the first one of the end that writes, each writable at its own end.
+fn map_wire(space: &mut Space, wire: &Wire) {
+    let [own, other] = match wire.end {
+        WireEnd::Source { .. } => [CHANNEL_WRITER_OFFSET, CHANNEL_READER_OFFSET],
+        WireEnd::Destination { .. } => [CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET],
+    };
+    for (offset, access) in [(own, Access::SharedData), (other, Access::SharedConstants)] {
+        let address = wire.window + offset;
+        space.map(address, address, PAGE, access);
+    }
 }
 
 /// What the kernel maps of its own memory and of the machine.

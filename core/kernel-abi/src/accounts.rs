@@ -58,8 +58,10 @@ pub struct WireAccount {
     pub received: u64,
     /// Sends that found the ring full.
     pub busy: u64,
-    /// Entries that named no export or bits that are not its.
+    /// Entries that named no export or bits that are not its, and write indices that cannot be.
     pub refused: u64,
+    /// Entries written whose doorbell the monitor's limiter held back: they are found with the next one.
+    pub limited: u64,
 }
 
 /// The accounts of an instance.
@@ -90,7 +92,7 @@ pub struct Accounts {
     pub threads: [ThreadAccount; MAX_THREADS],
 }
 
-const _: () = assert!(size_of::<Accounts>() == 48 + 16 * 16 + 8 * 32 + 64 * 48 + 64 * 16);
+const _: () = assert!(size_of::<Accounts>() == 48 + 16 * 16 + 8 * 40 + 64 * 48 + 64 * 16);
 const _: () = assert!(size_of::<Accounts>() <= 2 * 4096);
 
 numbers! {

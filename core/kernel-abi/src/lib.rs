@@ -43,7 +43,7 @@ pub use capability::{Capability, Kind};
 pub use code::Code;
 
 /// Counts up with any change of calls, codes, layouts or boot tables. A component carries the version it was built for.
-pub const KERNEL_ABI_VERSION: u32 = 3;
+pub const KERNEL_ABI_VERSION: u32 = 4;
 
 /// Most components of an instance, processes among them.
 pub const MAX_COMPONENTS: usize = 64;
@@ -69,8 +69,8 @@ pub const MAX_HELD: usize = 4;
 pub const MAX_DEVICES: usize = 32;
 /// Most wires to and from other instances.
 pub const MAX_WIRES: usize = 8;
-/// Entries of a wire's ring (CH-40).
-pub const WIRE_ENTRIES: usize = 16;
+/// Most exports of a wire.
+pub const MAX_EXPORTS: usize = 64;
 /// Most regions of memory.
 pub const MAX_REGIONS: usize = 64;
 /// Most pages of a region that was made at run time: one page says which they are.

@@ -141,7 +141,8 @@ impl Objects<'_> {
     /// A thread has ended: its interrupts are masked and inactive, so that none is dearer for it, until the next life says `done`.
     pub(crate) fn silence<W: World>(&mut self, world: &mut W, thread: u16) {
         for number in 0..self.room.bindings.len() as u16 {
-            let Some(one) = self.room.bindings.get(usize::from(number)).filter(|one| one.bits != 0) else { return };
+            // Bindings fill the room from its beginning on, and each has an interrupt.
+            let Some(one) = self.room.bindings.get(usize::from(number)).filter(|one| one.intid != 0) else { return };
             let end_point = self.room.end_points.get(usize::from(one.end_point));
             if one.hold == Hold::Masked || end_point.is_none_or(|end_point| end_point.thread != thread) {
                 continue;

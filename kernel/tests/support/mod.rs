@@ -3,7 +3,7 @@
 use bulkhead_kernel::claims::{ShareRoom, Shares};
 use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel_abi::accounts::Accounts;
-use bulkhead_kernel_abi::{Capability, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS};
+use bulkhead_kernel_abi::{Capability, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS, MAX_WIRES};
 use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Scheduler, Thread};
 use bulkhead_sched::band::Bands;
 use bulkhead_sched::kernel::{KernelCore, Sleepers};
@@ -24,7 +24,7 @@ pub(crate) fn room() -> Room<'static> {
         servers: many(MAX_SERVERS, || Position::EMPTY),
         schedulers: many(4, || Scheduler::EMPTY),
         tcaps: many(12, Counters::default),
-        wires: &mut [],
+        wires: many(MAX_WIRES, Counters::default),
         bands: many(2, Counters::default),
         regions: &mut [],
         quotas: &mut [],

@@ -194,6 +194,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
         end_points: vec![EndPointRow { thread: NONE, ..EndPointRow::default() }],
         bindings: vec![],
         shares: bulkhead_instance::Shares::default(),
+        wires: Vec::new(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }

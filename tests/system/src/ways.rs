@@ -128,6 +128,7 @@ pub fn image(way: Way, times: u64) -> Vec<u8> {
         end_points: vec![EndPointRow { thread: receiver, tcap: NONE, ..EndPointRow::default() }],
         bindings: if is_device { vec![binding] } else { Vec::new() },
         shares: bulkhead_instance::Shares::default(),
+        wires: Vec::new(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -51,6 +51,8 @@ pub enum Kind {
     Claim,
     /// Registers of a device are mapped otherwise than the boot tables say, or where no device of a component can be.
     Device,
+    /// A wire is no end of a channel, or exports what is not there.
+    Wire,
 }
 
 /// One thing that is wrong with an instance.

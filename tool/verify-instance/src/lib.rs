@@ -6,7 +6,8 @@
 //!
 //! What it shows: the kernel is the one that was meant, at the place where it was linked; nothing is writable and executable; EL0 reaches none of the
 //! kernel's pages, no boot table and no translation table; each page is in one component at most; stacks have an empty page below; entries are in
-//! executable pages; registers of devices are in the one component that the boot tables say; each capability names an object that there is, with rights that its kind has; each interrupt has one owner.
+//! executable pages; registers of devices are in the one component that the boot tables say; each capability names an object that there is, with rights that its kind has; each interrupt has one owner;
+//! wires have pages of channels, exports of end points that there are, and senders that name one of them.
 #![forbid(unsafe_code)]
 
 mod finding;
@@ -16,9 +17,10 @@ mod servers;
 mod spaces;
 mod summary;
 mod walk;
+mod wires;
 
 pub use finding::{Finding, Kind};
-pub use summary::{Component, Device, Page, Summary, summary};
+pub use summary::{Component, Device, Page, Summary, Wire, summary};
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::boot::Tables;

@@ -23,13 +23,14 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     let fits = tables.components.len() <= MAX_COMPONENTS && tables.threads.len() <= MAX_THREADS;
     findings
         .require(fits, Kind::Row, || "there are more components or threads than the kernel has room for".to_owned());
-    let unknown = [("wires", tables.wires.len()), ("exports", tables.exports.len()), ("quotas", tables.quotas.len())];
+    let unknown = [("quotas", tables.quotas.len())];
     for (what, count) in unknown {
         findings
             .require(count == 0, Kind::Row, || format!("there are {count} {what}, which this version cannot judge"));
     }
     crate::servers::check(tables, findings);
     crate::schedulers::check(tables, findings);
+    crate::wires::check(tables, findings);
     let mut bottoms = BTreeSet::new();
     for (number, (row, space)) in tables.components.iter().zip(spaces).enumerate() {
         component(view, number, row, space, findings);
@@ -242,6 +243,7 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                 Object::TCap => tables.tcaps.len(),
                 Object::Server => tables.servers.len(),
                 Object::Band => tables.bands.len(),
+                Object::RemoteSend => tables.wires.len(),
                 _ => 0,
             };
             findings.require(usize::from(capability.object) < objects, Kind::Capability, || {
@@ -281,7 +283,12 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                 );
             }
             let is_signal = (kind == Object::Send) == (capability.word != 0);
-            findings.require(is_signal || kind == Object::Call, Kind::Capability, || {
+            let has_word = match kind {
+                Object::Call => true,
+                Object::RemoteSend => crate::wires::can_send(capability, tables),
+                _ => is_signal,
+            };
+            findings.require(has_word, Kind::Capability, || {
                 format!("{place} has the word {:#x}, which means nothing or sends nothing", capability.word)
             });
             findings.require(capability.grant == 1, Kind::Capability, || format!("{place} was not granted at boot"));

@@ -92,7 +92,7 @@ fn kernel_half(view: &View<'_>, kernel: &Map, expected: &Expected, findings: &mu
         "the kernel's data does not begin as zeros".to_owned()
     });
     // (addresses, write, memory type) of all the rest.
-    let others = [
+    let mut others = vec![
         (view.head_address..view.tables_end(), false, 1),
         (GUEST_GICD.0..GUEST_GICD.0 + DISTRIBUTOR, true, 0),
         (GUEST_GICR.0..GUEST_GICR.0 + REDISTRIBUTOR, true, 0),
@@ -100,6 +100,7 @@ fn kernel_half(view: &View<'_>, kernel: &Map, expected: &Expected, findings: &mu
         (GUEST_INFORMATION.0..GUEST_INFORMATION.0 + PAGE, false, 2),
         (GUEST_CONSOLE.0..GUEST_CHANNELS.0, true, 2),
     ];
+    others.extend(crate::wires::pages(&view.tables).map(|(range, write)| (range, write, 2)));
     for (range, write, kind) in &others {
         let is_so = |address: u64| rights(address) == Some((*write, false)) && memory(address) == Some(*kind);
         if let Some(address) = range.clone().step_by(PAGE as usize).find(|address| !is_so(*address)) {

@@ -2,6 +2,7 @@
 
 use crate::finding::Findings;
 use crate::walk::{Map, walk};
+use crate::wires::exports;
 use crate::{Expected, PAGE, open};
 use bulkhead_kernel_abi::Kind;
 use bulkhead_kernel_abi::boot::Tables;
@@ -18,6 +19,23 @@ pub struct Summary {
     pub table_pages: usize,
     /// Interrupts that are bound, but for the kernel's second timer.
     pub interrupts: Vec<u32>,
+    /// Wires, by number.
+    pub wires: Vec<Wire>,
+}
+
+/// This instance's end of a wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// Address of the channel's window; 0 of one that only rings.
+    pub window: u64,
+    /// It is written here.
+    pub is_source: bool,
+    /// Of one that is written: what the partition's doorbell is called by.
+    pub doorbell: u32,
+    /// Of one that is taken from: INTID of the doorbell.
+    pub intid: u32,
+    /// Bits that can be sent, by index.
+    pub exports: Vec<u64>,
 }
 
 /// A component.
@@ -105,7 +123,14 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
         });
     }
     let intids = view.tables.bindings.iter().filter(|row| row.period_ticks == 0).map(|row| row.intid);
-    Some(Summary { components, kernel_pages, table_pages, interrupts: intids.collect() })
+    let wires = view.tables.wires.iter().map(|row| Wire {
+        window: row.window,
+        is_source: row.source == 1,
+        doorbell: row.doorbell,
+        intid: row.intid,
+        exports: exports(row, &view.tables).iter().map(|export| export.bits).collect(),
+    });
+    Some(Summary { components, kernel_pages, table_pages, interrupts: intids.collect(), wires: wires.collect() })
 }
 
 /// The devices of a component.
@@ -139,6 +164,9 @@ fn words(capability: &bulkhead_kernel_abi::Capability, tables: &Tables<'_>) -> S
         Some(Kind::Send) => {
             let owner = component_of(Kind::Send, object, tables).map(name).unwrap_or_default();
             format!("sends {:#x} to end point {object} of {owner}", capability.word)
+        }
+        Some(Kind::RemoteSend) => {
+            format!("sends {:#x} to export {} of wire {object}", capability.token(), capability.entry())
         }
         Some(Kind::Receive) => format!("takes from end point {object}"),
         Some(Kind::Component) => format!("begins {} again", name(object)),

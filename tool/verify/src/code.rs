@@ -316,6 +316,10 @@ codes! {
     InstanceDevice = "V433", "device of a component";
     /// A component has a device or an interrupt that its partition has not.
     InstanceForeign = "V434", "device of another partition";
+    /// A wire of an instance is no end of a channel, or exports what is not there.
+    InstanceWire = "V437", "wire of an instance";
+    /// The two ends of a wire do not fit: the partition has no such channel, or the other instance exports something else.
+    InstanceWireEnds = "V438", "ends of a wire";
 }
 
 impl Code {

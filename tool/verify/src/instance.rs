@@ -5,6 +5,9 @@
 //! one if it has the head of one anywhere, or begins as the kernel does. Somebody who damages both has made another guest, which is isolated from other
 //! partitions all the same; the number of instances is in the report, so that a missing one is seen.
 
+mod wires;
+
+use crate::channel::End;
 use crate::code::Code;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
@@ -29,15 +32,15 @@ pub fn kernel(file: &[u8]) -> Option<Kernel> {
     Some(Kernel::of(&text, bytes))
 }
 
-/// Judges the instances in partitions; returns how many there are, and their components. `guests` is what each partition maps.
+/// Judges the instances in partitions; returns how many there are, and their components. `guests` is what each partition maps, `ends` are of its channels.
 pub(crate) fn check(
     view: &View<'_>,
     contents: &Contents,
-    guests: &[Map],
+    (guests, ends): (&[Map], &[End]),
     kernel: Option<&Kernel>,
     findings: &mut Findings,
 ) -> (usize, usize) {
-    let (mut instances, mut components) = (0, 0);
+    let (mut instances, mut components, mut wired) = (0, 0, Vec::new());
     for (partition, map) in contents.partitions.iter().zip(guests) {
         let Some(bytes) = guest(view, partition).filter(|bytes| is_instance(bytes, kernel)) else { continue };
         instances += 1;
@@ -45,8 +48,10 @@ pub(crate) fn check(
         components += judge(bytes, kernel, &place, findings);
         if let Some(summary) = summary(bytes) {
             belongings(partition, map, &summary, &place, findings);
+            wired.push((partition, summary));
         }
     }
+    wires::check(&wired, ends, findings);
     (instances, components)
 }
 
@@ -144,5 +149,6 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Band => Code::InstanceBand,
         Kind::Claim => Code::InstanceClaim,
         Kind::Device => Code::InstanceDevice,
+        Kind::Wire => Code::InstanceWire,
     }
 }

@@ -8,6 +8,7 @@ pub mod console;
 pub mod controller;
 
 use crate::kernel::{Fast, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
+use bulkhead_abi::hypercall::{CALL_DOORBELL, SUCCESS};
 use bulkhead_arm::{Intid, timer};
 use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
 use bulkhead_kernel_abi::capability::right;
@@ -262,6 +263,24 @@ impl KernelMachine for Core {
 
     fn wait_for_interrupt(&mut self) {
         crate::el1::cpu::wait_for_interrupt();
+    }
+
+    fn load_shared(&self, address: u64) -> u64 {
+        let word: u64;
+        // One aligned load: the other end may store meanwhile. Acquire: what was written before it is seen behind it.
+        // SAFETY: a word of a channel's window, whose pages the host maps in the kernel's half; no object of the language is there.
+        unsafe { asm!("ldar {}, [{}]", out(reg) word, in(reg) HALF | address, options(nostack, preserves_flags)) };
+        word
+    }
+
+    fn store_shared(&self, address: u64, word: u64) {
+        // One aligned store. Release: who sees it sees what was written before.
+        // SAFETY: as for `load_shared`, in a page that the host maps writable because this end writes it.
+        unsafe { asm!("stlr {}, [{}]", in(reg) word, in(reg) HALF | address, options(nostack, preserves_flags)) };
+    }
+
+    fn ring(&mut self, doorbell: u32) -> bool {
+        crate::el1::call::call(CALL_DOORBELL, [doorbell.into(), 0, 0])[0] == SUCCESS
     }
 }
 

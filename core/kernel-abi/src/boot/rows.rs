@@ -214,31 +214,31 @@ rows! {
         more: u64,
     }
 
-    /// A wire to and from another instance.
-    WireRow: 40 {
-        /// Page that this instance writes, by its address in the kernel.
-        outgoing: u64,
-        /// Page that the other one writes.
-        incoming: u64,
-        /// INTID of the channel's doorbell.
+    /// A wire: the way of notifications to another instance, or from one, over the memory of a channel.
+    WireRow: 32 {
+        /// Address of the channel's window; 0 of one that only rings, for a channel whose memory a component has.
+        window: u64,
+        /// Of one whose entries are taken here: INTID of the channel's doorbell; otherwise 0.
         intid: u32,
-        /// What the partition's doorbell is called by.
+        /// Of one that is written here: what the partition's doorbell is called by; otherwise all ones.
         doorbell: u32,
         /// First of its exports.
         first_export: u32,
-        /// Its exports.
+        /// Its exports: what may be sent to, by whoever writes it.
         exports: u32,
-        /// Server that pays for taking entries.
+        /// Server that pays for taking entries; of one that is written here [`crate::NONE`].
         server: u16,
+        /// It is written here, 1, or its entries are taken here, 0.
+        source: u16,
         /// Zero.
-        reserved: [u16; 3],
+        reserved: u32,
     }
 
     /// An end point that another instance may send to.
     ExportRow: 16 {
         /// Bits that may be set.
         bits: u64,
-        /// End point.
+        /// End point; [`crate::NONE`] where it is the other instance's.
         end_point: u16,
         /// Zero.
         reserved: [u16; 3],

@@ -27,6 +27,7 @@ fn probes(threads: &[(u64, u16)], servers: Vec<ServerRow>, capabilities: &[Capab
         servers,
         bindings: Vec::new(),
         shares,
+        wires: Vec::new(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }

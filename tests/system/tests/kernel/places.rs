@@ -47,6 +47,7 @@ impl Probes {
             end_points: self.end_points.clone(),
             bindings: self.bindings.clone(),
             shares: bulkhead_instance::Shares::default(),
+            wires: Vec::new(),
         };
         write(&instance).unwrap_or_else(|error| panic!("{error}"))
     }

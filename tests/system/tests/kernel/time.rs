@@ -127,6 +127,7 @@ fn a_budget_that_comes_back_or_ends_takes_what_it_took() {
         end_points: Vec::new(),
         bindings: Vec::new(),
         shares: bulkhead_instance::Shares::default(),
+        wires: Vec::new(),
     };
     let image = write(&instance).unwrap_or_else(|error| panic!("{error}"));
     let said = said(&image, &["came back: ", "used up: "]);

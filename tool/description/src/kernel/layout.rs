@@ -40,6 +40,7 @@ impl Resolver<'_> {
             end_points: end_points.rows(),
             bindings: interrupts.to_vec(),
             shares: shares.rows(),
+            wires: Vec::new(),
         };
         match write(&instance) {
             Ok(bytes) => Some(Made {

@@ -5,14 +5,15 @@ mod scheduled;
 mod tool;
 
 use bulkhead_kernel_abi::boot::{
-    BindingRow, BootHeader, ComponentRow, DeviceRow, EndPointRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow,
+    BindingRow, BootHeader, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, ServerRow, StackRow, TcapRow,
+    ThreadRow, WireRow,
 };
-use bulkhead_kernel_abi::capability::entry_word;
+use bulkhead_kernel_abi::capability::{entry_word, remote_word};
 use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
 use bulkhead_kernel_abi::{Capability, Kind as Object};
 use bulkhead_verify_instance::{Finding, Kind, verify};
 use core::mem::offset_of;
-use sample::{HEAD, Mutant, PAGE, REGISTERS, TABLES, expected, sample};
+use sample::{HEAD, Mutant, PAGE, REGISTERS, TABLES, expected, sample, sender};
 use std::collections::BTreeSet;
 
 const READ_ONLY: u64 = 1 << 7;
@@ -226,6 +227,22 @@ const CORRUPTIONS: &[Corruption] = &[
     ("registers beyond their addresses", Kind::Device, |mutant| device(mutant, |row| row.pages = u32::MAX)),
     ("edge of another kind", Kind::Row, |mutant| binding(mutant, 0, |row| row.edge = 2)),
     ("binding to no end point", Kind::Row, |mutant| binding(mutant, 1, |row| row.end_point = 1)),
+    ("wire that nobody pays for", Kind::Wire, |mutant| wire(mutant, |row| row.server = 4)),
+    ("wire that is heard by a binding", Kind::Wire, |mutant| wire(mutant, |row| row.intid = 39)),
+    ("wire in both directions", Kind::Wire, |mutant| wire(mutant, |row| row.doorbell = 0)),
+    ("wire of no direction", Kind::Wire, |mutant| wire(mutant, |row| row.source = 2)),
+    ("wire over registers", Kind::Wire, |mutant| wire(mutant, |row| row.window = REGISTERS)),
+    ("wire over the page of another one", Kind::KernelHalf, |mutant| wire(mutant, |row| row.window += 0x1_0000)),
+    ("exports of another wire", Kind::Wire, |mutant| wire(mutant, |row| row.first_export = 1)),
+    ("export of nobody", Kind::Wire, |mutant| wire(mutant, |row| row.exports = 0)),
+    ("export of no end point", Kind::Wire, |mutant| export(mutant, |row| row.end_point = 1)),
+    ("export of no bit", Kind::Wire, |mutant| export(mutant, |row| row.bits = 0)),
+    ("export of bits that no entry can have", Kind::Wire, |mutant| export(mutant, |row| row.bits = 1 << 48)),
+    ("the other end's page of a wire to be written", Kind::KernelHalf, |mutant| kernel(mutant, 0x1012_2000, READ_ONLY)),
+    ("a wire's page as memory of the caches", Kind::KernelHalf, |mutant| kernel(mutant, 0x1012_1000, 3 << 2)),
+    ("a wire that is taken from to send by", Kind::Capability, |mutant| {
+        slot(mutant, |slot| (slot.kind, slot.word) = (bulkhead_kernel_abi::Kind::RemoteSend.number(), 1));
+    }),
 ];
 
 fn page(mutant: &mut Mutant, component: usize, address: u64, bits: u64) {
@@ -286,6 +303,18 @@ fn binding(mutant: &mut Mutant, number: usize, change: impl FnOnce(&mut BindingR
     mutant.put(place, &row);
 }
 
+fn wire(mutant: &mut Mutant, change: impl FnOnce(&mut WireRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().wires.offset, 0);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn export(mutant: &mut Mutant, change: impl FnOnce(&mut ExportRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().exports.offset, 0);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
 fn device(mutant: &mut Mutant, change: impl FnOnce(&mut DeviceRow)) {
     let (place, mut row) = mutant.row(mutant.tables().devices.offset, 0);
     change(&mut row);
@@ -305,6 +334,19 @@ fn judge(bytes: &[u8]) -> Vec<Finding> {
 #[test]
 fn what_the_writer_writes_is_accepted() {
     assert_eq!(judge(&sample()), []);
+}
+
+/// CH-61: a component sends by a wire what the other instance exports, and nothing else: an index beyond, bits that are not the export's, and none are refused.
+#[test]
+fn a_sender_names_an_export() {
+    assert_eq!(judge(&sender()), []);
+    for word in [remote_word(1, 0b10), remote_word(0, 0b100), remote_word(0, 0b110), remote_word(0, 0), u64::MAX] {
+        let mut mutant = Mutant(sender());
+        let (place, row) = mutant.row::<Capability>(mutant.tables().capabilities.offset, 4);
+        mutant.put(place, &Capability { word, ..row });
+        let findings = judge(&mutant.sealed().0);
+        assert_eq!(findings.iter().map(|one| one.kind).collect::<Vec<_>>(), [Kind::Capability], "{word:#x}");
+    }
 }
 
 /// CH-61: what isolates components is in these bytes, and none of it can be missing unseen.

@@ -1,8 +1,8 @@
 //! A small instance: a kernel that is none, two components with two threads and one, and a third one that others call.
 
-use bulkhead_instance::{Callers, Component, Device, Import, Instance, Thread, write};
-use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ServerRow};
-use bulkhead_kernel_abi::capability::{entry_word, right};
+use bulkhead_instance::{Callers, Component, Device, Import, Instance, Thread, Wire, WireEnd, write};
+use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ExportRow, ServerRow};
+use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
 use bulkhead_kernel_abi::image::{
     COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, Head, IMPORTS, KERNEL_HALF, LOAD, function_name,
 };
@@ -50,8 +50,34 @@ pub(crate) fn program() -> Vec<u8> {
     elf(COMPONENT_TEXT + 16, &[(COMPONENT_TEXT, 5, head.as_bytes(), 32), (COMPONENT_TEXT + 0x1000, 6, &[1], 8)], &[])
 }
 
+/// The wire of the sample: over the channel `ticks` of the systems of the tests, as the two partitions at its ends see it.
+const WIRE: u64 = 0x1012_0000;
+const WIRE_OF_SENDER: u64 = 0x1010_0000;
+const DOORBELL: u32 = 82;
+
 /// The sample's bytes.
 pub(crate) fn sample() -> Vec<u8> {
+    let export = ExportRow { bits: 0b11, ..ExportRow::default() };
+    let end = WireEnd::Destination { intid: DOORBELL, server: 1 };
+    with_wire(Wire { window: WIRE, end, exports: vec![export] }, Capability::NULL)
+}
+
+/// One that sends to the sample by its wire.
+pub(crate) fn sender() -> Vec<u8> {
+    let export = ExportRow { bits: 0b11, end_point: NONE, ..ExportRow::default() };
+    let remote = Capability {
+        kind: Kind::RemoteSend.number(),
+        rights: right::USE,
+        object: 0,
+        grant: 1,
+        word: remote_word(0, 0b10),
+    };
+    let wire = Wire { window: WIRE_OF_SENDER, end: WireEnd::Source { doorbell: 0 }, exports: vec![export] };
+    with_wire(wire, remote)
+}
+
+/// An instance with a wire, of which the second component has a capability.
+fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
     let (kernel, first) = (kernel(), program());
     let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
     // Calls itself, by the word in its constants.
@@ -79,7 +105,7 @@ pub(crate) fn sample() -> Vec<u8> {
                 devices: vec![Device { name: "gpio".to_owned(), physical: REGISTERS, bytes: 0x1000 }],
                 ..component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)])
             },
-            component("second", 1, vec![Capability::NULL, Capability::NULL]),
+            component("second", 1, vec![Capability::NULL, remote]),
             Component {
                 program: &third,
                 imports: vec![Import { name: "next".to_owned(), slot: 1 }],
@@ -105,6 +131,7 @@ pub(crate) fn sample() -> Vec<u8> {
         ],
         end_points: vec![EndPointRow { tcap: NONE, ..EndPointRow::default() }],
         shares: bulkhead_instance::Shares::default(),
+        wires: vec![wire],
         bindings: vec![
             BindingRow { intid: 39, bits: 1, default_client: NONE, ..BindingRow::default() },
             BindingRow {

@@ -75,6 +75,7 @@ fn sample() -> Vec<u8> {
             .collect(),
         end_points: vec![EndPointRow { thread: 3, tcap: 8, ..EndPointRow::default() }],
         bindings: vec![],
+        wires: Vec::new(),
         shares: Shares {
             schedulers: vec![scheduler(0, NONE), scheduler(1, 0), scheduler(2, 1)],
             tcaps: vec![

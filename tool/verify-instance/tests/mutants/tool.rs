@@ -1,10 +1,11 @@
 //! The same corruptions through `bulkhead verify`: in a partition of a system, and as a file for the bare board.
 
-use crate::sample::{Mutant, expected, sample};
+use crate::sample::{Mutant, expected, sample, sender};
 use crate::scheduled;
-use crate::{CORRUPTIONS, Kind};
+use crate::{CORRUPTIONS, Kind, wire};
 use bulkhead_abi::GuestAddress;
 use bulkhead_image::assemble;
+use bulkhead_kernel_abi::boot::ExportRow;
 use bulkhead_kernel_abi::image::LOAD;
 use bulkhead_plan::model::{GuestImage, Route, System};
 use bulkhead_plan::samples;
@@ -100,8 +101,78 @@ fn what_the_partition_has_not_no_component_has() {
     assert_eq!(found, [(Code::InstanceForeign, device.as_str()), (Code::InstanceForeign, interrupt.as_str())]);
 }
 
+/// CH-39: a wire is an end of a channel of its partition, and what is sent by it is what the other instance exports.
+#[test]
+fn both_ends_of_a_wire_fit() {
+    let found = |partition: usize, change: fn(&mut Mutant), image: fn(&mut System)| {
+        let mut system = system(sample());
+        let sender = GuestImage::Kernel {
+            bytes: sender(),
+            load: GuestAddress(LOAD),
+            components: Vec::new(),
+            servers: Vec::new(),
+        };
+        (system.partitions[1].devices, system.partitions[1].device_routes) = (vec![2], vec![Route::default()]);
+        system.partitions[1].image = sender;
+        image(&mut system);
+        if let GuestImage::Kernel { bytes, .. } = &mut system.partitions[partition].image {
+            let mut mutant = Mutant(core::mem::take(bytes));
+            change(&mut mutant);
+            *bytes = mutant.sealed().0;
+        }
+        let monitor = samples::monitor();
+        let image = assemble(&system, &monitor).unwrap_or_else(|error| panic!("{error}"));
+        let expected = Expected::only(Monitor::new(&monitor.text, &monitor.rodata)).with_kernel(expected());
+        let findings = verify_bytes(&image.bytes, &expected).findings.into_iter();
+        // The other partition has not the sample's device.
+        let ends = findings.filter(|one| one.code != Code::InstanceForeign);
+        ends.map(|one| (one.code, one.message)).collect::<Vec<_>>()
+    };
+    let nothing: fn(&mut Mutant) = |_| ();
+    assert_eq!(found(1, nothing, |_| ()), []);
+    let changes: [(&str, usize, fn(&mut Mutant), fn(&mut System)); 5] = [
+        (
+            "partition \"rtos\": wire 0 sends [7], and the other end takes Some([3])",
+            1,
+            |mutant| bits(mutant, 0b111),
+            |_| (),
+        ),
+        (
+            "partition \"rtos\": wire 0 sends [3], and the other end takes Some([1])",
+            0,
+            |mutant| bits(mutant, 0b01),
+            |_| (),
+        ),
+        ("partition \"rtos\": wire 0 sends [3], and the other end takes None", 1, nothing, |system| {
+            system.partitions[0].image = samples::demo().partitions[0].image.clone()
+        }),
+        (
+            "partition \"control\": wire 0 is at 0x10120000, where the partition has no such end of a channel with this doorbell",
+            0,
+            |mutant| wire(mutant, |row| row.intid = 81),
+            |_| (),
+        ),
+        (
+            "partition \"rtos\": wire 0 is at 0x10100000, where the partition has no such end of a channel with this doorbell",
+            1,
+            |mutant| wire(mutant, |row| row.doorbell = 1),
+            |_| (),
+        ),
+    ];
+    for (message, partition, change, image) in changes {
+        let found = found(partition, change, image);
+        assert!(found.iter().any(|one| *one == (Code::InstanceWireEnds, message.to_owned())), "{found:?}");
+    }
+}
+
+fn bits(mutant: &mut Mutant, bits: u64) {
+    let (place, mut row) = mutant.row::<ExportRow>(mutant.tables().exports.offset, 0);
+    row.bits = bits;
+    mutant.put(place, &row);
+}
+
 /// Codes that the tests above show beside those of the corruptions.
-const OTHERS: [Code; 3] = [Code::NoKernel, Code::InstanceChecksum, Code::InstanceForeign];
+const OTHERS: [Code; 4] = [Code::NoKernel, Code::InstanceChecksum, Code::InstanceForeign, Code::InstanceWireEnds];
 
 #[test]
 fn every_code_of_instances_has_a_mutant() {

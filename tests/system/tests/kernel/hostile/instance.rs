@@ -129,6 +129,7 @@ fn image_with(program: &str, attacks: std::ops::RangeInclusive<u64>, service: Op
         end_points: [VICTIMS_THREAD, ACCOMPLICE, HAND, UMPIRE].map(end_point).to_vec(),
         bindings: Vec::new(),
         shares: bulkhead_instance::Shares::default(),
+        wires: Vec::new(),
         servers: Vec::new(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
