@@ -1,0 +1,327 @@
+//! Wires between instances, each a kernel on a fake core: what is sent arrives once, bounded, and whatever the other end writes (CH-39, CH-40, CH-41, CH-42).
+
+use bulkhead_arch::fake::kernel::FakeCore;
+use bulkhead_arch::kernel::Entry;
+use bulkhead_kernel::wires::AT_ONCE;
+use bulkhead_kernel::{Kernel, Next};
+use bulkhead_kernel_abi::accounts::WireAccount;
+use bulkhead_kernel_abi::boot::{
+    BindingRow, BootHeader, ComponentRow, EndPointRow, ExportRow, ServerRow, Tables, TcapRow, ThreadRow, WireRow,
+};
+use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::capability::{remote_word, right};
+use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_WIRES, NONE};
+use support::{room, time_room};
+
+mod support;
+
+/// Windows of channels, and their doorbells' INTIDs, by wire.
+const WINDOW: u64 = 0x1010_0000;
+const WINDOW_BYTES: u64 = 0x1_0000;
+const DOORBELL: u32 = 100;
+const DEVICE: u32 = 40;
+const READER_PAGE: u64 = 0x1000;
+const WRITER_PAGE: u64 = 0x2000;
+const RING: u64 = WRITER_PAGE + 64;
+
+const fn window(wire: u64) -> u64 {
+    WINDOW + wire * WINDOW_BYTES
+}
+
+/// Bits that may be sent, by index.
+const EXPORTS: [u64; 2] = [0b0111, 0b1000];
+/// The slots of the thread that there is.
+const RECEIVE: u64 = 1;
+const REMOTE: u64 = 2;
+const SECOND: u64 = 3;
+const NO_WIRE: u64 = 4;
+const INTERRUPT: u64 = 5;
+
+fn tables(wires: Vec<WireRow>) -> Tables<'static> {
+    let capability =
+        |kind: Kind, word: u64| Capability { kind: kind.number(), rights: right::USE, object: 0, grant: 1, word };
+    let capabilities = vec![
+        Capability::NULL,
+        capability(Kind::Receive, 0),
+        capability(Kind::RemoteSend, remote_word(0, 0b10)),
+        capability(Kind::RemoteSend, remote_word(1, 0b1000)),
+        Capability { object: 1, ..capability(Kind::RemoteSend, remote_word(0, 1)) },
+        capability(Kind::Interrupt, 0),
+    ];
+    let component = ComponentRow { root: 0x1000, slots: 6, supervisor: NONE, ..ComponentRow::default() };
+    let thread = ThreadRow { entry: 0x40_0010, started: 1, scheduler: NONE, end_point: 0, ..ThreadRow::default() };
+    let server = ServerRow { holder: NONE, band: NONE, ..ServerRow::default() };
+    let export = |bits: &u64| ExportRow { bits: *bits, ..ExportRow::default() };
+    let binding = BindingRow { intid: DEVICE, bits: 1 << 40, default_client: NONE, ..BindingRow::default() };
+    Tables {
+        header: Box::leak(Box::new(BootHeader::default())),
+        components: Vec::leak(vec![component]),
+        entries: &[],
+        stacks: &[],
+        capabilities: Vec::leak(capabilities),
+        threads: Vec::leak(vec![thread]),
+        servers: Vec::leak(vec![server, ServerRow { level: 1, ..server }]),
+        bands: &[],
+        schedulers: &[],
+        tcaps: Vec::leak(vec![TcapRow::default(), TcapRow { server: 1, ..TcapRow::default() }]),
+        end_points: Vec::leak(vec![EndPointRow { tcap: NONE, ..EndPointRow::default() }]),
+        bindings: Vec::leak(vec![binding]),
+        wires: Vec::leak(wires),
+        exports: Vec::leak(EXPORTS.iter().map(export).collect()),
+        quotas: &[],
+        regions: &[],
+        programs: &[],
+        segments: &[],
+        devices: &[],
+    }
+}
+
+const fn source() -> WireRow {
+    WireRow {
+        window: window(0),
+        source: 1,
+        doorbell: 3,
+        server: NONE,
+        exports: 2,
+        intid: 0,
+        first_export: 0,
+        reserved: 0,
+    }
+}
+
+fn destination(wire: u64) -> WireRow {
+    let intid = DOORBELL + wire as u32;
+    WireRow { window: window(wire), intid, doorbell: u32::MAX, server: 1, exports: 2, ..WireRow::default() }
+}
+
+struct Instance(Kernel<'static, FakeCore>);
+
+impl Instance {
+    fn new(wires: Vec<WireRow>) -> Self {
+        Self::on(FakeCore::default(), wires)
+    }
+
+    fn on(core: FakeCore, wires: Vec<WireRow>) -> Self {
+        let mut kernel = Kernel::new(core, room(), time_room(), &tables(wires), 62_500_000).expect("servers");
+        assert_eq!(kernel.choose(), Next::Thread(0));
+        Self(kernel)
+    }
+
+    fn enter(&mut self, entry: Entry) {
+        assert_eq!(self.0.enter(entry), Next::Thread(0));
+    }
+
+    fn call(&mut self, call: Call, arguments: &[u64]) -> [u64; 3] {
+        let registers = self.0.registers().expect("it runs");
+        registers.x[..8].fill(0);
+        registers.x[..arguments.len()].copy_from_slice(arguments);
+        let syndrome = 0x15 << 26 | 1 << 25 | u64::from(call.number());
+        self.enter(Entry::Synchronous { syndrome, address: 0 });
+        let x = self.0.registers().expect("it runs").x;
+        [x[0], x[1], x[2]]
+    }
+
+    /// Uses a slot; the code.
+    fn send(&mut self, slot: u64) -> Code {
+        self.0.registers().expect("it runs").x[8] = slot;
+        self.call(Call::Invoke, &[7; 8]);
+        let x = self.0.registers().expect("it runs").x;
+        let code = Code::from_number(x[8]).expect("a code");
+        assert_eq!(x[0], if code == Code::Ok { 0 } else { 7 }, "a refusal has changed nothing");
+        code
+    }
+
+    /// What is pending, and how often it was sent.
+    fn pending(&mut self) -> Option<(u64, u64)> {
+        let [code, bits, count] = self.call(Call::Receive, &[RECEIVE, Flag::All.number() | Flag::NoWait.number()]);
+        (code == 0).then_some((bits, count))
+    }
+
+    fn core(&mut self) -> &mut FakeCore {
+        self.0.machine()
+    }
+
+    fn account(&self, wire: usize) -> WireAccount {
+        self.0.accounts().wires[wire]
+    }
+
+    fn ring(&mut self, wire: u64) {
+        self.core().pending.insert(DOORBELL + wire as u32);
+    }
+
+    fn poke(&mut self, address: u64, word: u64) {
+        self.core().shared.borrow_mut().insert(address, word);
+    }
+
+    /// Writes as a source of epoch 1 that has written this number of entries, the same ones.
+    fn write(&mut self, wire: u64, entries: u64, index: u64, bits: u64) {
+        for place in 0..16 {
+            self.poke(window(wire) + RING + place * 16, index);
+            self.poke(window(wire) + RING + place * 16 + 8, bits);
+        }
+        self.poke(window(wire) + WRITER_PAGE, 1 << 32 | entries);
+    }
+}
+
+/// The other end sees what this one has written.
+fn share(from: &mut Instance, to: &mut Instance) {
+    let shared = from.core().shared.borrow().clone();
+    *to.core().shared.borrow_mut() = shared;
+}
+
+/// A sender and a receiver.
+fn pair() -> (Instance, Instance) {
+    let (mut one, mut other) = (Instance::new(vec![source()]), Instance::new(vec![destination(0)]));
+    share(&mut one, &mut other);
+    (one, other)
+}
+
+/// CH-39, CH-41, CH-42: the caller cannot tell it from another send; several are one signal with their count, and both sides count them.
+#[test]
+fn what_is_sent_is_signalled_at_the_other_end() {
+    let (mut one, mut other) = pair();
+    for slot in [REMOTE, REMOTE, SECOND] {
+        assert_eq!(one.send(slot), Code::Ok);
+    }
+    assert_eq!(one.core().rung, [3, 3, 3]);
+    share(&mut one, &mut other);
+    assert_eq!(other.pending(), None, "nobody has heard it");
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    assert_eq!(other.pending(), Some((0b1010, 3)));
+    assert!(other.core().active.is_empty() && other.core().edges.contains(&DOORBELL));
+    assert_eq!((one.account(0).sent, other.account(0).received, other.account(0).refused), (3, 3, 0));
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    assert_eq!(other.pending(), None, "each of them arrives once");
+}
+
+/// CH-40: sixteen entries, then Busy, until some were taken.
+#[test]
+fn a_full_ring_is_busy() {
+    let (mut one, mut other) = pair();
+    let sent = (0..20).filter(|_| one.send(REMOTE) == Code::Ok).count();
+    assert_eq!((sent, one.send(REMOTE)), (16, Code::Busy));
+    assert_eq!((one.account(0).sent, one.account(0).busy, one.core().rung.len()), (16, 5, 16));
+    share(&mut one, &mut other);
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    assert_eq!(other.pending(), Some((0b10, 16)));
+    share(&mut other, &mut one);
+    assert_eq!(one.send(REMOTE), Code::Ok);
+}
+
+/// What the monitor's limiter holds back stays in the ring, and is found with the next doorbell.
+#[test]
+fn a_doorbell_that_is_held_back_is_counted() {
+    let (mut one, mut other) = pair();
+    one.core().is_limited = true;
+    assert_eq!((one.send(REMOTE), one.account(0).limited), (Code::Ok, 1));
+    one.core().is_limited = false;
+    assert_eq!((one.send(SECOND), one.account(0).limited), (Code::Ok, 1));
+    share(&mut one, &mut other);
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    assert_eq!(other.pending(), Some((0b1010, 2)));
+}
+
+/// CH-61: a wire that is not there, and one that is taken from, are nobody's to send by.
+#[test]
+fn a_wire_that_is_not_written_here_is_refused() {
+    let mut one = Instance::new(vec![source()]);
+    assert_eq!(one.send(NO_WIRE), Code::BadCapability);
+    let mut other = Instance::new(vec![destination(0), destination(1)]);
+    assert_eq!([other.send(REMOTE), other.send(NO_WIRE)], [Code::BadCapability; 2]);
+}
+
+/// CH-40: an index that is not exported, bits that are not the export's, none, and a write index that cannot be are refused and counted; what is right beside them arrives.
+#[test]
+fn rubbish_is_refused_and_counted() {
+    for (index, bits) in [(2, 1), (u64::MAX, 1), (1 << 32, 1), (0, 0b1000), (0, 0b1001), (0, u64::MAX), (1, 0)] {
+        let mut other = Instance::new(vec![destination(0), destination(1)]);
+        other.write(0, 3, index, bits);
+        other.write(1, 1, 1, 0b1000);
+        other.ring(0);
+        other.ring(1);
+        other.enter(Entry::Interrupt);
+        assert_eq!(other.pending(), Some((0b1000, 1)), "{index:#x} {bits:#x}");
+        assert_eq!((other.account(0).refused, other.account(0).received), (3, 0), "{index:#x} {bits:#x}");
+    }
+    let mut other = Instance::new(vec![destination(0)]);
+    other.write(0, 17, 0, 1);
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    assert_eq!((other.pending(), other.account(0).refused), (None, 1));
+    // From there on it is believed again.
+    other.write(0, 18, 0, 1);
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    assert_eq!((other.pending(), other.account(0).received), (Some((1, 1)), 1));
+}
+
+/// Published: the receiver reads until it finds nothing, and a sender that does not stop keeps the core (CH-40). Here it is heard once for each entry of the kernel, and costs a ring.
+#[test]
+fn who_rings_without_end_is_heard_once_in_an_entry() {
+    let mut other = Instance::new(vec![destination(0)]);
+    other.core().ringing.insert(DOORBELL);
+    other.ring(0);
+    for round in 1..=5 {
+        other.write(0, 16 * round, 0, 1);
+        other.enter(Entry::Interrupt);
+        assert_eq!((other.core().acknowledged[&DOORBELL], other.account(0).received), (round, 16 * round));
+    }
+    assert_eq!(other.pending(), Some((1, 80)));
+}
+
+/// Wires take turns by pieces, and who is first changes; what a device wants is not kept waiting for longer than a piece.
+#[test]
+fn wires_take_turns_and_others_interrupt_them() {
+    let wires = (0..MAX_WIRES as u64).map(destination).collect();
+    let mut other = Instance::new(wires);
+    for wire in 0..MAX_WIRES as u64 {
+        other.write(wire, 16, 0, 1);
+        other.ring(wire);
+    }
+    // Four at a time are acknowledged, and the others between pieces.
+    other.enter(Entry::Interrupt);
+    assert_eq!(other.pending(), Some((1, 16 * MAX_WIRES as u64)));
+    assert!(other.core().active.is_empty());
+    // A device that rings beside them is held: it was heard in the same entry.
+    for wire in 0..MAX_WIRES as u64 {
+        other.write(wire, 32, 0, 1);
+        other.ring(wire);
+    }
+    other.core().pending.insert(DEVICE);
+    other.enter(Entry::Interrupt);
+    assert_eq!(other.pending(), Some((1 | 1 << 40, 16 * MAX_WIRES as u64 + 1)));
+    assert_eq!(other.core().active.iter().copied().collect::<Vec<_>>(), [DEVICE]);
+    assert_eq!(other.call(Call::Interrupt, &[0, INTERRUPT])[0], 0);
+    const { assert!(16 % AT_ONCE == 0 && AT_ONCE < 16) };
+}
+
+/// The server of the wire pays, whoever was interrupted.
+#[test]
+fn the_server_of_a_wire_pays_for_it() {
+    let mut other = Instance::new(vec![destination(0)]);
+    other.core().acknowledging_ticks = 7;
+    other.write(0, 1, 0, 1);
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    let servers = other.0.accounts().servers;
+    assert_eq!((servers[0].charged_ticks, servers[1].charged_ticks), (0, 7));
+}
+
+/// What was written before this instance began, or while it was begun again, is found at boot.
+#[test]
+fn what_was_written_before_is_taken_at_boot() {
+    let mut before = Instance::new(vec![source()]);
+    before.send(REMOTE);
+    let shared = before.core().shared.clone();
+    let mut other = Instance::on(FakeCore { shared, ..FakeCore::default() }, vec![destination(0)]);
+    assert_eq!(other.pending(), Some((0b10, 1)));
+    // Begun again, with its page cleared: the source still knows nothing of what was read.
+    let mut shared = other.core().shared.clone();
+    shared.get_mut().retain(|address, _| *address < window(0) + READER_PAGE || *address >= window(0) + WRITER_PAGE);
+    let mut again = Instance::on(FakeCore { shared, ..FakeCore::default() }, vec![destination(0)]);
+    assert_eq!(again.pending(), Some((0b10, 1)), "what the source did not see taken comes again");
+}
