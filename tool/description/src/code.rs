@@ -311,6 +311,13 @@ codes! {
     InterruptWithoutDevice BH1265 Error "interrupt of a device that the component does not have";
     ComponentDma BH1266 Warning "device of a component that writes memory by itself";
     ConsoleDriven BH1267 Warning "component that drives the UART that the kernel prints with";
+    WireWithoutChannel BH1270 Error "wire without a channel";
+    WireDirection BH1271 Error "wire against the direction of its port";
+    WireWithoutDoorbell BH1272 Error "wire over a channel without a doorbell";
+    UnknownExport BH1273 Error "export that the other instance does not have";
+    BadExport BH1274 Error "exports that a wire cannot have";
+    WireOfNobody BH1275 Error "wire from which nobody takes";
+    WireTwice BH1276 Error "port that is used twice";
     NotSupervised BH1278 Error "capability for a component that another one supervises";
     OwnSupervisor BH1279 Error "component that would supervise itself";
     ForeignThread BH1280 Error "capability for a thread of a component that another one supervises";

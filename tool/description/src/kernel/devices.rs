@@ -21,9 +21,25 @@ pub(crate) struct Around {
     /// Devices that there are.
     pub(super) devices: Vec<Known>,
     /// Ends of channels; `None` on the board, which has none.
-    pub(super) ports: Option<Vec<String>>,
+    pub(super) ports: Option<Vec<KnownPort>>,
     /// Frequency of the counter.
     pub(super) counter_hz: u64,
+}
+
+/// An end of a channel of the partition.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownPort {
+    pub(crate) name: String,
+    /// The partition writes it.
+    pub(crate) is_source: bool,
+    /// Address of the channel's window.
+    pub(crate) window: u64,
+    /// What the doorbell of a source is called by.
+    pub(crate) doorbell: Option<u32>,
+    /// INTID of the doorbell at a destination.
+    pub(crate) intid: Option<u32>,
+    /// Of a source: what an instance at the other end exports.
+    pub(crate) exports: Option<super::wires::Exports>,
 }
 
 /// A device of what is around an instance.
@@ -48,7 +64,7 @@ impl Around {
     pub(crate) fn partition(
         name: &str,
         devices: &[(&BoardDevice, Vec<BoardInterrupt>)],
-        ports: Vec<String>,
+        ports: Vec<KnownPort>,
         counter_hz: u64,
     ) -> Self {
         let pages = pages_of_devices(devices.iter().map(|(device, _)| *device));

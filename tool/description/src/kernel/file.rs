@@ -4,7 +4,7 @@ use crate::decode::{Decode, Duration, Located, Reader, Size, Value, WordSchema, 
 use crate::description::Trust;
 use crate::sharing::Share;
 use crate::source::Span;
-use bulkhead_kernel_abi::{MAX_SCHEDULERS, MAX_STACKS};
+use bulkhead_kernel_abi::{MAX_SCHEDULERS, MAX_STACKS, MAX_WIRES};
 use bulkhead_words::{Anchor, OnEmpty, Rule};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use std::borrow::Cow;
@@ -29,9 +29,24 @@ table! {
         /// Schedulers, which are components that say who runs next.
         #[schemars(default, length(max = MAX_SCHEDULERS))]
         scheduler: Vec<Located<Scheduler>>,
+        /// Wires that are taken from: what other instances may send to.
+        #[schemars(default, length(max = MAX_WIRES))]
+        wire: Vec<Located<Wire>>,
         /// Components; the order gives their numbers.
         #[schemars(default)]
         component: Vec<Located<Component>>,
+    }
+}
+
+table! {
+    /// A wire: signals of this instance that another one may send, by a channel that ends here. Its doorbell tells the kernel of them.
+    pub struct Wire {
+        /// End of a channel of the partition, with `direction = "destination"`. The wire takes the place of the port's messages.
+        port: Located<String>,
+        /// Server that pays for taking entries.
+        server: Located<String>,
+        /// What may be sent to: a name for the others, and the signal, `"COMPONENT.SIGNAL"`. They bind functions to `"wire:PORT.NAME"`, where the port is theirs.
+        exports: Located<Bindings>,
     }
 }
 
@@ -170,7 +185,7 @@ table! {
         interrupts: Vec<Located<Interrupt>>,
         /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"` (`"COMPONENT.FUNCTION#TOKEN"`), `"send:COMPONENT.SIGNAL"`,
         /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"component:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
-        /// `"thread:NAME"`, `"thread:COMPONENT.NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"` or `"empty:COUNT"`; a list fills slots one after the other.
+        /// `"thread:NAME"`, `"thread:COMPONENT.NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"`, `"empty:COUNT"` or `"wire:PORT.NAME"`; a list fills slots one after the other.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
         callers: Option<Located<Callers>>,
@@ -249,7 +264,7 @@ table! {
     }
 }
 
-/// What the functions that a program calls lead to, by their names; one name several times for slots that follow each other.
+/// Names, and what each of them leads to; one name several times for slots that follow each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bindings(pub Vec<(Located<String>, Located<String>)>);
 
@@ -279,7 +294,7 @@ impl JsonSchema for Bindings {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         schemars::json_schema!({
-            "description": "What the functions that a program calls lead to, by their names.",
+            "description": "Names, and what each of them leads to.",
             "type": "object",
             "additionalProperties": { "anyOf": [
                 { "type": "string" },

@@ -8,6 +8,7 @@ use super::programs::Program;
 use super::resolve::{Made, Resolver, Table};
 use super::servers::Servers;
 use super::shares::Shares;
+use super::wires::Wires;
 use crate::code::Code;
 use crate::description::Trust;
 use crate::diagnostic::Diagnostic;
@@ -23,7 +24,7 @@ impl Resolver<'_> {
         &mut self,
         programs: &[Option<Program>],
         (servers, end_points, interrupts): (&Servers, &EndPoints, &[BindingRow]),
-        (tables, devices, shares): (Vec<Table>, Devices, Shares),
+        (tables, devices, shares, wires): (Vec<Table>, Devices, Shares, &Wires),
     ) -> Option<Made> {
         let kernel = self.kernel()?;
         let (file, counter_hz) = (self.file, self.around.counter_hz);
@@ -40,7 +41,7 @@ impl Resolver<'_> {
             end_points: end_points.rows(),
             bindings: interrupts.to_vec(),
             shares: shares.rows(),
-            wires: Vec::new(),
+            wires: wires.all().to_vec(),
         };
         match write(&instance) {
             Ok(bytes) => Some(Made {

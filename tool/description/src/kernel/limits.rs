@@ -12,6 +12,7 @@ use bulkhead_abi::PAGE_BYTES;
 use bulkhead_kernel_abi::image::SLOTS;
 use bulkhead_kernel_abi::{
     MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS, MAX_STACKS, MAX_THREADS,
+    MAX_WIRES,
 };
 use bulkhead_words::OnEmpty;
 
@@ -51,7 +52,7 @@ impl Resolver<'_> {
     pub(super) fn counts(&mut self) {
         let file = self.file;
         let each = |of: fn(&Component) -> Vec<Span>| file.component.iter().flat_map(|one| of(one)).collect::<Vec<_>>();
-        let counts: [(&str, Vec<Span>, usize); 7] = [
+        let counts: [(&str, Vec<Span>, usize); 8] = [
             ("components", file.component.iter().map(|one| one.span).collect(), MAX_COMPONENTS),
             ("threads", each(|one| one.threads.iter().map(|one| one.span).collect()), MAX_THREADS),
             ("end points", each(|one| one.end_points.iter().map(|one| one.span).collect()), MAX_END_POINTS),
@@ -59,6 +60,7 @@ impl Resolver<'_> {
             ("servers", file.server.iter().map(|one| one.span).collect(), MAX_SERVERS),
             ("bands", file.band.iter().map(|one| one.span).collect(), MAX_BANDS),
             ("schedulers", file.scheduler.iter().map(|one| one.span).collect(), MAX_SCHEDULERS),
+            ("wires", file.wire.iter().map(|one| one.span).collect(), MAX_WIRES),
         ];
         for (what, places, most) in counts {
             if let Some(extra) = places.get(most) {
@@ -191,7 +193,7 @@ impl Resolver<'_> {
 
     fn ports(&mut self, component: &Component) {
         let known: Option<Vec<&str>> =
-            self.around.ports.as_ref().map(|ports| ports.iter().map(String::as_str).collect());
+            self.around.ports.as_ref().map(|ports| ports.iter().map(|port| port.name.as_str()).collect());
         for port in &component.ports {
             let known = known.as_deref().unwrap_or_default();
             if !known.contains(&port.as_str()) {

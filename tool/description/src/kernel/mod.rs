@@ -18,15 +18,17 @@ mod servers;
 mod shares;
 mod supervision;
 pub mod text;
+mod wires;
 
-pub(crate) use devices::Around;
+pub(crate) use devices::{Around, KnownPort};
 pub use file::{
     Admission, Band, Bindings, Callers, Component, EndPoint, Interrupt, KERNEL_FILE_VERSION, KernelFile, KernelServer,
-    OnFault, Scheduler, ServerKind, Thread,
+    OnFault, Scheduler, ServerKind, Thread, Wire,
 };
 pub(crate) use resolve::instance;
 pub(crate) use servers::most_ns;
 pub use servers::{EXCHANGE, PASSAGE};
+pub(crate) use wires::{Exports, exports};
 
 use crate::code::Code;
 use crate::diagnostic::{Diagnostic, Report};

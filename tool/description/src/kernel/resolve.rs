@@ -8,6 +8,7 @@ use super::programs::Program;
 use super::servers::Servers;
 use super::shares::Shares;
 use super::supervision::Supervision;
+use super::wires::{WIRE, Wires};
 use crate::code::{Code, Severity};
 use crate::decode::{Duration, Located, Size};
 use crate::diagnostic::{Diagnostic, Report};
@@ -48,6 +49,7 @@ pub(super) struct Known<'k> {
     supervisors: &'k [Option<Supervision>],
     servers: &'k Servers,
     shares: &'k Shares,
+    wires: &'k Wires,
 }
 
 /// An instance that was made.
@@ -84,6 +86,7 @@ pub(crate) fn instance(
     let devices = resolver.devices();
     let interrupts = resolver.interrupts(&end_points, &servers);
     let supervisors = resolver.supervisors(&end_points);
+    let wires = resolver.wires(&end_points, &servers);
     let known = Known {
         programs: &programs,
         end_points: &end_points,
@@ -91,6 +94,7 @@ pub(crate) fn instance(
         supervisors: &supervisors,
         servers: &servers,
         shares: &shares,
+        wires: &wires,
     };
     let (tables, edges) = resolver.tables(&known);
     resolver.calls(&edges);
@@ -98,7 +102,7 @@ pub(crate) fn instance(
     if resolver.report.count(Severity::Error) > before {
         return None;
     }
-    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), (tables, devices, shares))
+    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), (tables, devices, shares, &wires))
 }
 
 impl<'r> Resolver<'r> {
@@ -252,6 +256,9 @@ impl<'r> Resolver<'r> {
             let rights = right::USE | right::READ;
             return Some((vec![Capability { rights, ..granted(Kind::Component, child, 0) }], None));
         }
+        if let Some(rest) = target.strip_prefix(WIRE) {
+            return Some((vec![self.remote(target, rest, known.wires)?], None));
+        }
         let (capability, callee) = self.target(number, target, signature, known)?;
         Some((vec![capability], callee))
     }
@@ -289,7 +296,7 @@ impl<'r> Resolver<'r> {
         let Some((component, function)) = callee.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"component:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\" or \"empty:COUNT\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"component:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\", \"empty:COUNT\" or \"wire:PORT.NAME\"",
             ));
             return None;
         };

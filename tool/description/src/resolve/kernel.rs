@@ -5,14 +5,34 @@ use super::image::tree_at_the_end;
 use super::memory::PartitionMemory;
 use crate::code::Code;
 use crate::decode::{Duration, Located};
-use crate::description::{Device, Partition};
-use crate::diagnostic::Diagnostic;
-use crate::kernel::{self, Around, ENDING};
+use crate::description::{Channel, Device, Direction, Doorbell, ImageKind, Partition, Port};
+use crate::diagnostic::{Diagnostic, Report};
+use crate::guest_file::GuestFiles;
+use crate::kernel::{self, Around, ENDING, KernelFile, KnownPort};
 use crate::unit::{format_duration, parse_duration};
 use bulkhead_abi::GuestAddress;
-use bulkhead_guest_abi::guest::GUEST_RAM;
+use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_RAM};
 use bulkhead_kernel_abi::image::LOAD;
-use bulkhead_plan::model::{GuestImage, InstanceServer};
+use bulkhead_plan::channels::ends;
+use bulkhead_plan::interrupts::{FIRST_SPI, Routes};
+use bulkhead_plan::model::{GuestImage, InstanceServer, System};
+
+/// Distance of stand-ins for windows.
+const STAND_IN_BYTES: u64 = 64 << 10;
+
+/// Reads the description of the instance that a partition runs.
+fn instance_of(partition: &Partition, files: &mut GuestFiles, report: &mut Report) -> Option<KernelFile> {
+    let name = &partition.image.file;
+    let bytes = files.read(name, report)?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        let message = format!("`{}` is not text in UTF-8", name.value);
+        report.push(Diagnostic::new(Code::GuestFileMissing, message).at(name.span, ""));
+        return None;
+    };
+    let shown = files.path(name).map_or_else(|| name.value.clone(), |path| path.display().to_string());
+    let file = report.sources.add(shown, text.as_str());
+    kernel::read(file, &text, report)
+}
 
 impl Resolver<'_> {
     /// Reads the description of the instance, checks it and lays it out.
@@ -25,16 +45,8 @@ impl Resolver<'_> {
             self.push(diagnostic.help(format!("its name ends in `{ENDING}`; an ELF file has `kind = \"elf\"`")));
             return None;
         }
-        let bytes = self.files.read(name, self.report)?;
-        let Ok(text) = String::from_utf8(bytes) else {
-            let message = format!("`{}` is not text in UTF-8", name.value);
-            self.push(Diagnostic::new(Code::GuestFileMissing, message).at(name.span, ""));
-            return None;
-        };
-        let shown = self.files.path(name).map_or_else(|| name.value.clone(), |path| path.display().to_string());
-        let file = self.report.sources.add(shown, text.as_str());
-        let written = kernel::read(file, &text, self.report)?;
-        let around = self.around(partition);
+        let written = instance_of(partition, &mut self.files, self.report)?;
+        let around = self.around(partition, &mut |_| ());
         let made = kernel::instance(&written, &around, &mut self.files, self.report)?;
         self.kernel_shares(partition, &written, &made.servers);
         let bytes = made.bytes;
@@ -121,8 +133,77 @@ impl Resolver<'_> {
         ));
     }
 
+    /// Lays instances with ports out again, once it is known where the windows of channels are and what their doorbells are called by. What is wrong with
+    /// them was said when they were read first.
+    pub(super) fn place_wires(&mut self, system: &mut System) {
+        // Too few interrupts are reported by who plans.
+        let Ok(routes) = Routes::assign(system) else { return };
+        let description = self.description;
+        for (index, partition) in description.partition.iter().enumerate().filter(|(_, one)| !one.ports.is_empty()) {
+            let channels = ends(system, &routes, index);
+            let Some(model) = system.partitions.get_mut(index) else { continue };
+            let GuestImage::Kernel { bytes, .. } = &mut model.image else { continue };
+            let around = self.around(partition, &mut |ports| {
+                for end in &channels {
+                    let Some(channel) = system.channels.get(end.channel) else { continue };
+                    let own = if end.is_source { &channel.source } else { &channel.destination };
+                    let Some(port) = ports.iter_mut().find(|port| port.name == own.name) else { continue };
+                    port.window = end.window.0;
+                    port.doorbell = port.doorbell.map(|_| end.doorbell);
+                    port.intid = port.intid.map(|_| end.interrupt);
+                }
+            });
+            let (mut files, mut report) = (self.files.again(), Report::default());
+            let written = instance_of(partition, &mut files, &mut report);
+            let made = written.and_then(|written| kernel::instance(&written, &around, &mut files, &mut report));
+            let Some(made) = made else { continue };
+            let needed = LOAD - GUEST_RAM.0 + made.bytes.len() as u64 + tree_at_the_end(partition);
+            *bytes = made.bytes;
+            let (bytes, span) = (model.memory_bytes, partition.memory.span);
+            let _ = self.fits(partition, PartitionMemory { bytes, guest: GUEST_RAM, physical: None, span }, needed);
+        }
+    }
+
+    /// A port as far as the description says; places and numbers are stand-ins that differ from each other.
+    fn known_port(&self, partition: &Partition, port: &Port, number: u32) -> KnownPort {
+        let description = self.description;
+        let own = format!("{}.{}", partition.name.value, port.name.value);
+        let is_source = port.direction.value == Direction::Source;
+        let ends = |channel: &Channel| {
+            let both = [&channel.source, &channel.destination].map(|end| end.as_ref().map(|end| end.value.clone()));
+            if is_source {
+                both
+            } else {
+                let [source, destination] = both;
+                [destination, source]
+            }
+        };
+        let channel = description.channel.iter().find(|channel| ends(channel)[0].as_ref() == Some(&own));
+        let rings = channel.and_then(|channel| channel.doorbell.as_ref());
+        let rings = rings.is_some_and(|doorbell| doorbell.value != Doorbell::Plain(false));
+        let other = channel.and_then(|channel| ends(channel)[1].clone()).filter(|_| is_source);
+        KnownPort {
+            name: port.name.value.clone(),
+            is_source,
+            window: GUEST_CHANNELS.0 + u64::from(number) * STAND_IN_BYTES,
+            doorbell: (rings && is_source).then_some(number),
+            intid: (rings && !is_source).then_some(FIRST_SPI + number),
+            exports: other.and_then(|other| self.exports_of(&other)),
+        }
+    }
+
+    /// What an instance at the other end of a channel exports by its port there. Its own mistakes are said where it is checked.
+    fn exports_of(&self, end: &str) -> Option<kernel::Exports> {
+        let (partition, port) = end.split_once('.')?;
+        let partition = self.description.partition.iter().find(|one| one.name.value == partition)?;
+        let is_instance = partition.image.kind.value == ImageKind::Kernel;
+        let mut files = self.files.again();
+        let written = instance_of(partition, &mut files, &mut Report::default()).filter(|_| is_instance)?;
+        kernel::exports(&written, port)
+    }
+
     /// What an instance finds around it.
-    fn around(&self, partition: &Partition) -> Around {
+    fn around(&self, partition: &Partition, place: &mut dyn FnMut(&mut [KnownPort])) -> Around {
         let devices: Vec<_> = partition
             .devices
             .iter()
@@ -141,7 +222,9 @@ impl Resolver<'_> {
                 Some((known, known.interrupts.iter().filter(|one| is_chosen(one.intid)).copied().collect()))
             })
             .collect();
-        let ports = partition.ports.iter().map(|port| port.name.value.clone()).collect();
+        let mut ports: Vec<KnownPort> =
+            (0..).zip(&partition.ports).map(|(number, port)| self.known_port(partition, port, number)).collect();
+        place(&mut ports);
         Around::partition(&partition.name.value, &devices, ports, self.board.board.counter_hz)
     }
 }

@@ -314,6 +314,7 @@ impl Resolver<'_> {
         };
         self.limited_interrupts(&system);
         if !self.report.has_errors() {
+            self.place_wires(&mut system);
             self.fit(&mut system);
         }
         Some((system, spans::of(self.description)))
