@@ -1,10 +1,16 @@
-//! Calls of the real-time kernel, counted by a component.
+//! Calls of the real-time kernel and its ways from one thread to another, counted by components.
+//!
+//! Each row is counted on the bare board and in `direct`. Where nothing but the kernel's state decides, all runs take the same there and here. The others are
+//! counted between two looks of threads that look at the counter all the time, or depend on how many parts a budget has; of those the
+//! fewest are the same in both places, and the row's value is the most.
 
 use crate::Failure;
 use crate::lab::Lab;
 use crate::outcome::Found;
 use bulkhead_instance::Policy;
+use bulkhead_system_tests::kernel::chaos::{count_limited, count_yields};
 use bulkhead_system_tests::kernel::{COUNTS, Counted, Place, counted, pair};
+use bulkhead_system_tests::ways::{Way, count};
 use std::rc::Rc;
 
 /// How often each is counted.
@@ -31,16 +37,38 @@ fn row(lab: &Lab, needs_ticks: u64, name: &str) -> Result<Found, Failure> {
         found.ok_or_else(|| Failure::wrong(format!("the component `caller` counted no `{name}`")))
     };
     let (board, direct) = (of(0)?, of(1)?);
-    let text = |place: &str, one: &Counted| {
-        let mean = one.sum as f64 / one.times as f64;
-        format!("{place}: {}..{} in {} runs, {mean} on average", one.least, one.most, one.times)
-    };
-    let details = [text("bare board", board), text("`direct`", direct)];
+    let details = places([board, direct]);
     if (board.least, board.sum) != (direct.least, direct.sum) || board.least != board.most || direct.most != board.most
     {
         return Err(Failure::wrong(format!("counts differ: {}; {}", details[0], details[1])));
     }
     Ok(Found::new(board.most as f64, details))
+}
+
+/// What was counted on the board and in `direct`, as text.
+fn places(counts: [&Counted; 2]) -> [String; 2] {
+    [format!("bare board: {}", range(counts[0])), format!("`direct`: {}", range(counts[1]))]
+}
+
+fn range(one: &Counted) -> String {
+    let mean = one.sum as f64 / one.times as f64;
+    format!("{}..{} in {} runs, {mean} on average", one.least, one.most, one.times)
+}
+
+/// A way from one thread to another, or a call about time.
+pub(crate) fn way(lab: &Lab, way: Way) -> Result<Found, Failure> {
+    for file in ["kernel", "ways"] {
+        lab.guest(&format!("kernel/{file}.elf"))?;
+    }
+    let counts = [Place::Board, Place::Direct].map(|place| count(way, TIMES, place));
+    let [board, direct] = &counts;
+    let details = places([board, direct]);
+    let is_same =
+        board.least == direct.least && (!way.is_fixed() || (board.most, board.least) == (direct.most, board.most));
+    if !is_same {
+        return Err(Failure::wrong(format!("counts differ: {}; {}", details[0], details[1])));
+    }
+    Ok(Found::new(board.most.max(direct.most) as f64, details))
 }
 
 pub(crate) fn null_call(lab: &Lab) -> Result<Found, Failure> {
@@ -68,4 +96,43 @@ pub(crate) fn stubs(lab: &Lab) -> Result<Found, Failure> {
     let kernel = row(lab, 0, "call_and_return")?;
     found.details.push(format!("of it the kernel {} and the stubs {}", kernel.value, found.value - kernel.value));
     Ok(found)
+}
+
+/// What tasks of ChaosRT count on the board and in `direct`, where it is the same.
+fn of_tasks(lab: &Lab, program: &str, count: fn(u64, Place) -> Vec<Counted>) -> Result<Vec<Counted>, Failure> {
+    for file in ["kernel", "probe", "chaosrt", program] {
+        lab.guest(&format!("kernel/{file}.elf"))?;
+    }
+    let [board, direct] = [Place::Board, Place::Direct].map(|place| count(TIMES, place));
+    if board == direct {
+        return Ok(board);
+    }
+    Err(Failure::wrong(format!("tasks of ChaosRT did not count the same: {board:?}; `direct`: {direct:?}")))
+}
+
+/// Two equals that yield to each other: from one's call until it is back are two of them.
+pub(crate) fn chaos_yield(lab: &Lab) -> Result<Found, Failure> {
+    let rows = of_tasks(lab, "tasks", count_yields)?;
+    let most = rows.iter().map(|row| row.most).max().unwrap_or(0);
+    Ok(Found::new(most as f64 / 2.0, rows.iter().map(|row| format!("two yields, everywhere: {}", range(row)))))
+}
+
+/// By how much a signal through the limiter differs from its parts, in percent (CH-E5).
+pub(crate) fn limited(lab: &Lab) -> Result<Found, Failure> {
+    let rows = of_tasks(lab, "limited", count_limited)?;
+    let [limited, signal, limiter] = &rows[..] else {
+        return Err(Failure::wrong(format!("tasks of ChaosRT counted something else: {rows:?}")));
+    };
+    let call = row(lab, 0, "stub_to_stub")?.value;
+    let parts = signal.most as f64 + call + limiter.most as f64;
+    let details = [
+        format!("everywhere: {}", range(limited)),
+        format!(
+            "its parts: signal in the same state {}, call from stub to stub {call}, limiter {}, together {parts}",
+            signal.most, limiter.most
+        ),
+        "the seed's yardstick: 2934 cycles across cores, of which its limiter 548; cycles are no instructions"
+            .to_owned(),
+    ];
+    Ok(Found::new(100.0 * (limited.most as f64 - parts).abs() / parts, details))
 }

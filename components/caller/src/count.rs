@@ -2,24 +2,16 @@
 
 use crate::callee;
 use bulkhead_component::println;
+use bulkhead_component::range::Range;
 use core::arch::asm;
-
-/// Smallest, largest and sum of some differences.
-struct Range {
-    least: u64,
-    most: u64,
-    sum: u64,
-}
 
 /// Measures something this often, and prints it without what the measurement itself takes.
 fn measure(name: &str, times: u64, without: u64, once: impl Fn() -> u64) {
-    let mut range = Range { least: u64::MAX, most: 0, sum: 0 };
+    let mut range = Range::EMPTY;
     for _ in 0..times {
-        let one = once() - without;
-        range = Range { least: range.least.min(one), most: range.most.max(one), sum: range.sum + one };
+        range.add(once() - without);
     }
-    let Range { least, most, sum } = range;
-    println!("bench {name} min={least} max={most} sum={sum} n={times}");
+    range.print(name);
 }
 
 /// Reads the counter, where it stands in the text.

@@ -3,6 +3,7 @@
 #![no_std]
 #![no_main]
 
+use bulkhead_component::range::Range;
 use bulkhead_component::{Code, call, println};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -98,15 +99,14 @@ fn spin(me: u64, milliseconds: u64) {
 }
 
 fn yields(me: u64, count: u64) {
-    let (mut shortest, mut longest) = (u64::MAX, 0);
+    let mut range = Range::EMPTY;
     for _ in 0..count {
         let before = call::counter_ticks();
         let _ = rt::give_way(me);
-        let ticks = call::counter_ticks() - before;
-        (shortest, longest) = (core::cmp::min(shortest, ticks), core::cmp::max(longest, ticks));
+        range.add(call::counter_ticks() - before);
     }
     let _ = rt::sleep(me, call::counter_ticks() + 5 * MILLISECOND);
-    println!("task {me} yielded {count} times, {shortest} to {longest} ticks");
+    range.print("yield_and_back");
 }
 
 fn notifies(me: u64, milliseconds: u64) {

@@ -1,7 +1,8 @@
 //! Threads that look at the counter all the time. Who comes after one of them finds when it ran last: exactly so if the note of it was its last instruction
 //! and the own first instruction is a look. The least of many is therefore what the kernel takes.
 
-use crate::{FROM, IS_OVER, Range, end};
+use crate::{FROM, IS_OVER, end};
+use bulkhead_component::range::Range;
 use core::arch::asm;
 
 /// A longer time between two looks at the counter is an absence; a round is shorter.

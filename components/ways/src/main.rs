@@ -1,11 +1,14 @@
-//! How many instructions the kernel takes from one thread to another (rows 4, 5, 8 and 9 of its numbers), by the counter: with `-icount shift=4` each
+//! How many instructions the kernel takes from one thread to another, and for calls about time (rows 4, 5 and 7 to 11 of its numbers), by the counter: with `-icount shift=4` each
 //! instruction is one tick. The lowest byte of a thread's argument is its role and the rest how often it is counted.
 //!
-//! Slot 1 receives from the one end point, slot 2 sends to it, slot 3 ends the receiver, slot 4 is the interrupt.
+//! Slot 1 receives from the one end point, slot 2 sends to it, slot 3 ends the receiver, slot 4 is the interrupt. From slot 5 on are the scheduler and its two
+//! threads; from slot 8 on claims on time, or a band.
 #![no_std]
 #![no_main]
 
+mod calls;
 mod looks;
+mod scheduled;
 mod signals;
 
 use bulkhead_component::println;
@@ -34,6 +37,18 @@ const FOLLOWS: u64 = 9;
 
 /// Serves the interrupt for a client.
 const DRIVES_FOR_CLIENT: u64 = 10;
+/// Is the scheduler of the two others.
+const SCHEDULES: u64 = 11;
+/// Gives the core to the other one of the two.
+const SWITCHES: u64 = 12;
+/// The same, and says nothing.
+const SWITCHES_BACK: u64 = 13;
+/// Gives time from claim to claim, which have been through one scheduler.
+const DELEGATES: u64 = 14;
+/// The same through so many that with the kernel's there are 16 words.
+const DELEGATES_ALL: u64 = 15;
+/// Makes servers.
+const CREATES: u64 = 16;
 
 /// When the one who is counted from ran last.
 static FROM: AtomicU64 = AtomicU64::new(0);
@@ -60,29 +75,13 @@ fn main(argument: u64) {
         LOOKS => looks::until_over(),
         COMES_BACK => looks::count("came_back", times),
         FOLLOWS => looks::count("used_up", times),
+        SCHEDULES => scheduled::schedule(),
+        SWITCHES => scheduled::switch(times, 0),
+        SWITCHES_BACK => scheduled::switch(times, 1),
+        DELEGATES => calls::delegate(times, 1),
+        DELEGATES_ALL => calls::delegate(times, 15),
+        CREATES => calls::create(times),
         _ => println!("no such role"),
-    }
-}
-
-/// Smallest, largest and sum of what was counted.
-struct Range {
-    least: u64,
-    most: u64,
-    sum: u64,
-    times: u64,
-}
-
-impl Range {
-    const EMPTY: Self = Self { least: u64::MAX, most: 0, sum: 0, times: 0 };
-
-    fn add(&mut self, one: u64) {
-        let Self { least, most, sum, times } = *self;
-        *self = Self { least: least.min(one), most: most.max(one), sum: sum + one, times: times + 1 };
-    }
-
-    fn print(&self, name: &str) {
-        let Self { least, most, sum, times } = self;
-        println!("bench {name} min={least} max={most} sum={sum} n={times}");
     }
 }
 

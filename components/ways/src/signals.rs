@@ -1,8 +1,9 @@
 //! Signals by `invoke` on a Send, and the interrupt of a device.
 
-use crate::{END_POINT, FROM, INTERRUPT, Range, SEND, SEND_END, end};
+use crate::{END_POINT, FROM, INTERRUPT, SEND, SEND_END, end};
 use bulkhead_component::call;
 use bulkhead_component::driver::interrupt_done;
+use bulkhead_component::range::Range;
 use bulkhead_kernel_abi::call::{Flag, InterruptOperation};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,18 @@
 //! Instances of the real-time kernel: where they run, what they print there, and two components that call each other.
 
+pub mod chaos;
+pub mod servers;
+
 use crate::system::guest;
 use crate::{Running, System};
+use bulkhead_description::Options;
+use bulkhead_description::kernel::{Laid, load_native_text};
 use bulkhead_instance::{Callers, Component, Import, Instance, Interface, Policy, Thread, write};
 use bulkhead_kernel_abi::boot::EndPointRow;
 use bulkhead_kernel_abi::capability::{entry_word, right};
 use bulkhead_kernel_abi::{Capability, Kind, NONE};
 use bulkhead_run::{End, MachineOptions};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where an instance is started.
@@ -88,6 +94,16 @@ pub fn start(image: &[u8], place: Place) -> Running {
     let running = System::from_text("kernel", &text).start_exact(4);
     std::fs::remove_dir_all(&directory).expect("the directory goes");
     running
+}
+
+/// An instance as this text describes it.
+///
+/// # Panics
+/// When it is not accepted.
+#[must_use]
+pub fn described(text: &str) -> Laid {
+    load_native_text(Path::new("test.kernel.toml"), text, &Options::from_environment(None))
+        .unwrap_or_else(|report| panic!("{}", report.to_text(false)))
 }
 
 /// The caller shows what both do.

@@ -12,8 +12,9 @@ mod held;
 mod hostile;
 mod places;
 mod refused;
-mod servers;
 mod supervised;
 mod time;
 mod verified;
 mod ways;
+
+use bulkhead_system_tests::kernel::servers;
