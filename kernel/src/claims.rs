@@ -342,7 +342,10 @@ impl Servers<'_> {
             let next = if core.vetoed() == 0 && agree() {
                 core.next(now)
             } else {
-                self.room.shares.state.agreement.next(core, claims, position, now)
+                let before = core.vetoed();
+                let next = self.room.shares.state.agreement.next(core, claims, position, now);
+                self.count_vetoes(before);
+                next
             };
             let slot = next.stint.server();
             if next.stint == Stint::IDLE {
@@ -357,6 +360,15 @@ impl Servers<'_> {
         }
         // Each round has taken one out.
         self.room.core.next(self.now_ticks())
+    }
+
+    /// Counts who may not run against the word of a scheduler since the last choice.
+    fn count_vetoes(&mut self, before: u64) {
+        for slot in Members(self.room.core.vetoed() & !before) {
+            if let Some(account) = self.room.accounts.servers.get_mut(usize::from(slot)) {
+                account.vetoes = account.vetoes.wrapping_add(1);
+            }
+        }
     }
 
     /// When claims say something else: the end of the one that runs, and when somebody who is dry may ask.

@@ -6,9 +6,9 @@ use bulkhead_arm::psci::Function;
 use bulkhead_kernel::claims::{ShareRoom, Shares};
 use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel::{Kernel, Next};
-use bulkhead_kernel_abi::accounts::Accounts;
+use bulkhead_kernel_abi::accounts::{ACCOUNTS_BYTES, Accounts};
 use bulkhead_kernel_abi::boot::Tables;
-use bulkhead_kernel_abi::image::{EPITAPH_MAGIC, Epitaph, REFUSED_TABLES, SLOTS};
+use bulkhead_kernel_abi::image::{ACCOUNTS_BYTES_BEFORE_HEAD, EPITAPH_MAGIC, Epitaph, REFUSED_TABLES, SLOTS};
 use bulkhead_kernel_abi::{
     Capability, MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS,
 };
@@ -27,23 +27,28 @@ struct Cell<T>(UnsafeCell<T>);
 // SAFETY: one core, and the kernel runs with interrupts masked from an entry to its return: what runs here is alone.
 unsafe impl<T> Sync for Cell<T> {}
 
-/// What the fast path works on, in its order.
-#[repr(C)]
+/// What those see that watch, and what the fast path works on, in its order: its first words are counts of calls, which end the pages of the accounts.
+#[repr(C, align(4096))]
 struct Area {
+    accounts: MaybeUninit<Accounts>,
     fast: Fast,
     components: [MaybeUninit<Component>; MAX_COMPONENTS],
     slots: [MaybeUninit<Capability>; SLOTS],
 }
 
-// `machine::set_fast` says so.
-const _: () = assert!(offset_of!(Area, components) == size_of::<Fast>());
+// `machine::set_fast` says so, and who watches.
+const _: () = assert!(offset_of!(Area, components) == offset_of!(Area, fast).wrapping_add(size_of::<Fast>()));
+const _: () = assert!(offset_of!(Area, components) == ACCOUNTS_BYTES);
+const _: () = assert!(size_of::<Area>() as u64 == ACCOUNTS_BYTES_BEFORE_HEAD);
 const _: () = assert!(
     offset_of!(Area, slots) == offset_of!(Area, components).wrapping_add(size_of::<[Component; MAX_COMPONENTS]>())
 );
 
-/// Found by its symbol: counts of calls are its first words.
+/// The last memory of the kernel (`kernel.ld`), so that its accounts are found from the head.
 #[unsafe(export_name = "bulkhead_kernel_area")]
+#[unsafe(link_section = ".area")]
 static AREA: Cell<Area> = Cell(UnsafeCell::new(Area {
+    accounts: MaybeUninit::zeroed(),
     fast: Fast::NOTHING,
     components: [const { MaybeUninit::uninit() }; MAX_COMPONENTS],
     slots: [const { MaybeUninit::uninit() }; SLOTS],
@@ -82,12 +87,6 @@ static SHARES: Cell<MaybeUninit<Shares>> = Cell(UnsafeCell::new(MaybeUninit::uni
 static BANDS: Cell<MaybeUninit<Bands<MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
 static SLEEPERS: Cell<MaybeUninit<Sleepers<MAX_SERVERS>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// The accounts, in whole pages for those that watch. Who reads RAM finds them by their magic.
-#[repr(C, align(4096))]
-struct AccountPages(MaybeUninit<Accounts>);
-
-static ACCOUNTS: Cell<AccountPages> = Cell(UnsafeCell::new(AccountPages(MaybeUninit::zeroed())));
-
 /// The one kernel of this core.
 static KERNEL: Cell<MaybeUninit<Kernel<'static, machine::Core>>> = Cell(UnsafeCell::new(MaybeUninit::uninit()));
 
@@ -108,10 +107,13 @@ fn made<T>(room: &'static mut [MaybeUninit<T>], make: impl Fn() -> T) -> &'stati
 #[inline(never)] // What it makes on its way is off the stack before the kernel itself is made.
 fn room() -> Room<'static> {
     // SAFETY: see `Cell`; called once, at boot.
-    let (storage, area) = unsafe { (&mut *STORAGE.0.get(), &mut *AREA.0.get()) };
+    let storage = unsafe { &mut *STORAGE.0.get() };
+    let area = AREA.0.get();
+    // SAFETY: the same; each of the two is a field of its own, and who has others of the area has no reference to all of it.
+    let (components, slots) = unsafe { (&mut (*area).components, &mut (*area).slots) };
     Room {
-        components: made(&mut area.components, Component::default),
-        slots: made(&mut area.slots, || Capability::NULL),
+        components: made(components, Component::default),
+        slots: made(slots, || Capability::NULL),
         threads: made(&mut storage.threads, Thread::default),
         end_points: made(&mut storage.end_points, || EndPoint::EMPTY),
         bindings: made(&mut storage.bindings, Binding::default),
@@ -137,8 +139,8 @@ fn time_room() -> TimeRoom<'static> {
     // own whose first variant has no fields.
     let (core, sleepers) = unsafe { ((*CORE.0.get()).assume_init_mut(), &mut *SLEEPERS.0.get()) };
     core.clear();
-    // SAFETY: see `Cell`; called once. The pages are zero, and zeros are accounts, as all other bytes are (`FromBytes`).
-    let accounts = unsafe { (*ACCOUNTS.0.get()).0.assume_init_mut() };
+    // SAFETY: see `Cell`; called once, and the field is nobody else's. It is zero, and zeros are accounts, as all other bytes are (`FromBytes`).
+    let accounts = unsafe { (*AREA.0.get()).accounts.assume_init_mut() };
     // SAFETY: see `Cell`; called once. The claims are zero, and zeros are claims: integers and flags.
     let (claims, bands) = unsafe { ((*CLAIMS.0.get()).assume_init_mut(), &mut *BANDS.0.get()) };
     // SAFETY: see `Cell`; called once.

@@ -92,6 +92,9 @@ pub struct Kernel<'a, M> {
     thread: Option<u16>,
     /// What the timer is armed for.
     armed_ticks: u64,
+    /// The call that is timed for the accounts, and since when; [`NONE`] for none. Interrupts are not: that would cost each of them more than it tells.
+    timed: u16,
+    timed_from_ticks: u64,
 }
 
 impl<'a, M: KernelMachine> Kernel<'a, M> {
@@ -103,7 +106,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let objects = Objects::new(room, tables);
         let outside = Outside::new(machine, servers, tables, counter_hz);
         let has_needs = tables.components.iter().any(|row| row.needs_ticks != 0);
-        let mut this = Self { objects, outside, has_needs, thread: None, armed_ticks: NEVER };
+        let (thread, armed_ticks, timed, timed_from_ticks) = (None, NEVER, NONE, 0);
+        let mut this = Self { objects, outside, has_needs, thread, armed_ticks, timed, timed_from_ticks };
         this.outside.enable(tables);
         this.objects.start_at_boot(&mut this.outside, tables);
         Some(this)
@@ -114,6 +118,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         self.account();
         match entry {
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
+                (self.timed, self.timed_from_ticks) = (syndrome as u16, self.outside.servers.now_ticks());
                 // Made again when the thread runs again, after the interrupt for which it stopped.
                 if self.objects.call(&mut self.outside, syndrome as u16) == Outcome::Again {
                     self.account();
@@ -126,7 +131,23 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 self.take_interrupts();
             }
         }
-        self.choose()
+        let next = self.choose();
+        if self.timed != NONE {
+            self.count_call();
+        }
+        next
+    }
+
+    /// Adds a call that did not take the fast path to the accounts.
+    #[inline(never)] // Not on the way of interrupts.
+    fn count_call(&mut self) {
+        let call = core::mem::replace(&mut self.timed, NONE);
+        let ticks = self.outside.machine.counter_ticks().saturating_sub(self.timed_from_ticks);
+        let accounts = &mut *self.outside.servers.room.accounts;
+        accounts.call_ticks = accounts.call_ticks.wrapping_add(ticks);
+        if let Some(longest) = accounts.longest_ticks.get_mut(usize::from(call)) {
+            *longest = ticks.max(*longest);
+        }
     }
 
     /// Charges who ran up to now, server and thread.
@@ -241,6 +262,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.outside.machine.wait_for_interrupt();
         }
         self.account();
+        // No call takes as long as the core has waited.
+        self.timed = NONE;
         self.take_interrupts();
         true
     }
@@ -335,6 +358,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let component = self.objects.loaded().map_or(0, |(component, _)| component);
         let program_counter = self.objects.registers().map_or(0, |registers| registers.pc);
         let record = FaultRecord { kind, syndrome, address, program_counter, ..FaultRecord::default() };
+        let faults = &mut self.outside.servers.room.accounts.faults;
+        *faults = faults.wrapping_add(1);
         let supervised = self.objects.room().components.get(usize::from(component));
         if supervised.is_none_or(|one| one.supervisor == NONE) {
             self.print_fault(component, &record);

@@ -38,16 +38,6 @@ pub struct ThreadAccount {
     pub switches: u64,
 }
 
-/// How often a call was made, and the longest one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct CallAccount {
-    /// Calls.
-    pub count: u64,
-    /// Instructions or ticks of the longest one (CH-60).
-    pub longest: u64,
-}
-
 /// What went over a wire (CH-42).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -64,7 +54,10 @@ pub struct WireAccount {
     pub limited: u64,
 }
 
-/// The accounts of an instance.
+/// Words of the accounts that nobody has yet.
+const SPARE_WORDS: usize = 418;
+
+/// What the kernel's own code records of an instance.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Accounts {
@@ -76,24 +69,42 @@ pub struct Accounts {
     pub reserved: u32,
     /// Ticks in which nothing ran.
     pub idle_ticks: u64,
-    /// Ticks of the kernel itself that no server paid for.
-    pub kernel_ticks: u64,
-    /// `print` calls that found the ring full.
+    /// Ticks in calls that did not take the fast path, from the kernel's first look at the counter to its last one before another thread or the same one runs.
+    pub call_ticks: u64,
+    /// `print` calls that found no room.
     pub print_busy: u64,
     /// Faults of components.
     pub faults: u64,
-    /// By number of the call.
-    pub calls: [CallAccount; CALL_SLOTS],
+    /// By number of the call, what of [`Self::call_ticks`] the longest one took (CH-60).
+    pub longest_ticks: [u64; CALL_SLOTS],
     /// By wire.
     pub wires: [WireAccount; MAX_WIRES],
     /// By server.
     pub servers: [ServerAccount; MAX_SERVERS],
     /// By thread.
     pub threads: [ThreadAccount; MAX_THREADS],
+    /// Zero.
+    pub spare: [u64; SPARE_WORDS],
 }
 
-const _: () = assert!(size_of::<Accounts>() == 48 + 16 * 16 + 8 * 40 + 64 * 48 + 64 * 16);
-const _: () = assert!(size_of::<Accounts>() <= 2 * 4096);
+/// The pages of the accounts, which are as far in front of the head as [`crate::image::ACCOUNTS_BYTES_BEFORE_HEAD`] says. How often each call was made is
+/// counted by the fast path, in words of its own behind the rest.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct AccountPages {
+    /// All else.
+    pub accounts: Accounts,
+    /// Calls, by their number.
+    pub calls: [u64; CALL_SLOTS],
+    /// What else the fast path has there.
+    pub fast: [u64; 16],
+}
+
+/// Bytes of the pages of the accounts.
+pub const ACCOUNTS_BYTES: usize = 2 * 4096;
+
+const _: () = assert!(size_of::<AccountPages>() == ACCOUNTS_BYTES);
+const _: () = assert!(core::mem::offset_of!(AccountPages, calls) == size_of::<Accounts>());
 
 numbers! {
     /// Why a thread was stopped where it was.

@@ -30,6 +30,9 @@ pub const COMPONENT_DEVICES: u64 = 0x8000_0000;
 /// One past the last address that registers of devices can have.
 pub const COMPONENT_DEVICES_END: u64 = 0xc000_0000;
 
+/// How far in front of the head the pages of the accounts are, the kernel's last memory: see [`crate::accounts::AccountPages`].
+pub const ACCOUNTS_BYTES_BEFORE_HEAD: u64 = 0x8000;
+
 /// Capability slots of all components together that a kernel has memory for.
 pub const SLOTS: usize = 1024;
 

@@ -37,6 +37,7 @@ pub mod focus;
 pub mod functions;
 pub mod image_file;
 mod input;
+pub mod instance;
 mod joined;
 pub mod line_log;
 pub mod machine;

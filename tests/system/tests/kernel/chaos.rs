@@ -76,7 +76,7 @@ fn a_limited_sender_is_heard_as_often_as_it_may() {
     }
 }
 
-/// Row 7, with two equals that yield to each other: from one's call until it is back are two of them. What it takes now; what is promised is in the rows of `./x bench`.
+/// Row 7, with two equals that yield to each other: from one's call until it is back are two of them. What it takes now, 30 for timing its two calls included; what is promised is in the rows of `./x bench`.
 #[test]
 fn a_yield_takes_what_it_took() {
     for place in [Place::Board, Place::Direct] {
@@ -84,7 +84,7 @@ fn a_yield_takes_what_it_took() {
         println!("{place:?}: {rows:?}");
         assert_eq!(rows.len(), 2, "{rows:?}");
         for row in rows {
-            assert!(row.times == 200 && row.most / 2 <= 2_350, "{row:?}");
+            assert!(row.times == 200 && row.most / 2 <= 2_390, "{row:?}");
         }
     }
 }

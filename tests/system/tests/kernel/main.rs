@@ -15,6 +15,7 @@ mod refused;
 mod supervised;
 mod time;
 mod verified;
+mod watched;
 mod ways;
 
 use bulkhead_system_tests::kernel::servers;

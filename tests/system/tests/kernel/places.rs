@@ -65,7 +65,7 @@ pub(crate) fn with_timer(arguments: &[u64], driver: u16) -> Probes {
         arguments: arguments.to_vec(),
         driver: driver.into(),
         capabilities: vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)],
-        end_points: vec![EndPointRow { thread: driver, ..EndPointRow::default() }],
+        end_points: vec![EndPointRow { thread: driver, tcap: NONE, ..EndPointRow::default() }],
         bindings: vec![BindingRow {
             intid: PERIODIC,
             default_client: NONE,

@@ -4,6 +4,7 @@
 
 mod attach;
 mod dma;
+mod instances;
 mod listen;
 mod log;
 mod run;

@@ -1,7 +1,7 @@
 //! `bulkhead stats`: counters per vCPU, use of shared cores, refused DMA and state per partition of a running machine.
 
 use super::show::partitions_json;
-use super::{Format, RunChoice, dma, finish, parse_duration, usage};
+use super::{Format, RunChoice, dma, finish, instances, parse_duration, usage};
 use crate::diagnosis::{phase_name, reason_name, state_name};
 use crate::error::RunError;
 use crate::observer::Observer;
@@ -24,6 +24,9 @@ Examples:
 Of a system with a [secure] section there is what the payload records, with [trace] enabled = true in the description: how often
 each of its tasks and each server had the core, budgets that were used up, restarts of the world below. Of partitions below a
 payload there is all that there is of any partition.
+
+Of a partition whose guest is an instance of the real-time kernel there is what each of its servers and threads used, and how often
+each call was made.
 
 Of partitions with PCI functions there is the DMA that the SMMU refused to them: how much, and of the latest one what was wrong, the
 StreamID and the address. A partition whose `health` says `dma_poll` counts it from boot on; of one that does not, there are the
@@ -127,6 +130,7 @@ fn text_of(observer: &Observer, now: &Table, before: Option<&Table>) -> String {
     text.push('\n');
     text.push_str(&table(&counter_rows(observer, now, before), 1, 0));
     text.push_str(&usage::text(observer));
+    text.push_str(&instances::text(observer));
     text.push_str(&dma::text(observer));
     for core in 0..observer.core_count() {
         if let Some(report) = crate::CrashReport::of_core(observer, core) {
@@ -185,6 +189,7 @@ pub fn stats_json(observer: &Observer) -> Value {
         "partitions": partitions_json(observer),
         "cores": vcpus.collect::<Vec<_>>(),
         "shared_cores": usage::json(observer),
+        "instances": instances::json(observer),
         "dma": dma::json(observer),
     })
 }

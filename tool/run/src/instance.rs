@@ -1,0 +1,75 @@
+//! What an instance of the real-time kernel has recorded (QV-41, CH-60), read from the partition's RAM while it runs.
+//!
+//! The kernel's head is found by its magic on a page behind the kernel's own first one; the accounts lie in front of it, and the boot tables behind. All of that is memory of the
+//! partition, so whatever guest it runs can write anything there: nothing is believed but numbers that are shown, and the reader follows no address.
+
+use crate::observer::Observer;
+use crate::ram::behind;
+use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+use bulkhead_kernel_abi::accounts::{ACCOUNTS_MAGIC, AccountPages};
+use bulkhead_kernel_abi::boot::{ALIGNMENT, ServerRow, Tables};
+use bulkhead_kernel_abi::image::{ACCOUNTS_BYTES_BEFORE_HEAD, Head, LOAD, MAGIC};
+use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS, MAX_WIRES};
+use zerocopy::IntoBytes;
+
+/// The kernel lies in the first 2 MiB of RAM, and its head behind it.
+const MOST_KERNEL_BYTES: u64 = 2 << 20;
+/// Most bytes of boot tables that are looked at.
+const MOST_TABLE_BYTES: u64 = 1 << 20;
+
+/// What an instance has recorded, and what its numbers are called.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The accounts.
+    pub accounts: Box<AccountPages>,
+    /// Names of the components, by number.
+    pub components: Vec<String>,
+    /// Component of each thread.
+    pub threads: Vec<u16>,
+    /// Wires to other instances.
+    pub wires: usize,
+    /// What each server is promised.
+    pub servers: Vec<ServerRow>,
+}
+
+impl Observer {
+    /// Reads what the instance in a partition has recorded; `None` when its guest is no kernel, or a kernel of another version, or has not started yet.
+    #[must_use]
+    pub fn instance(&self, partition: usize) -> Option<Instance> {
+        let plan = self.plan().partitions.get(partition)?;
+        let region = plan.ram().iter().find(|ram| LOAD >= ram.guest.0 && LOAD - ram.guest.0 < ram.bytes)?;
+        let start = behind(region.physical, LOAD - region.guest.0)?;
+        let bytes = region.bytes.saturating_sub(LOAD - region.guest.0).min(MOST_KERNEL_BYTES);
+        let pages = (ACCOUNTS_BYTES_BEFORE_HEAD..bytes).step_by(PAGE_BYTES as usize);
+        let mut heads = pages.filter_map(|offset| behind(start, offset)).filter(|page| self.is_head(*page));
+        let head = heads.next()?;
+        let accounts = PhysicalAddress(head.0.checked_sub(ACCOUNTS_BYTES_BEFORE_HEAD)?);
+        let accounts = Box::new(self.ram().read_at::<AccountPages>(accounts)?);
+        let is_ours = (accounts.accounts.magic, accounts.accounts.abi_version) == (ACCOUNTS_MAGIC, KERNEL_ABI_VERSION);
+        is_ours.then(|| self.named(head, accounts))?
+    }
+
+    fn is_head(&self, page: PhysicalAddress) -> bool {
+        self.ram().load_u64(page) == Some(MAGIC)
+    }
+
+    /// Adds what the boot tables behind the head say.
+    fn named(&self, head: PhysicalAddress, accounts: Box<AccountPages>) -> Option<Instance> {
+        let bytes = self.ram().read_at::<Head>(head)?.tables_bytes.min(MOST_TABLE_BYTES) as usize;
+        // Rows are where they are aligned.
+        let mut room = vec![0_u128; bytes.div_ceil(ALIGNMENT)];
+        let room = room.as_mut_bytes().get_mut(..bytes)?;
+        if !self.ram().copy_at(behind(head, PAGE_BYTES)?, room) {
+            return None;
+        }
+        let tables = Tables::read(room, crc32c::crc32c).ok()?;
+        let name = |name: &[u8]| crate::console::readable(name.split(|byte| *byte == 0).next().unwrap_or_default());
+        Some(Instance {
+            accounts,
+            components: tables.components.iter().take(MAX_COMPONENTS).map(|row| name(&row.name)).collect(),
+            wires: tables.wires.len().min(MAX_WIRES),
+            threads: tables.threads.iter().take(MAX_THREADS).map(|row| row.component).collect(),
+            servers: tables.servers.iter().take(MAX_SERVERS).copied().collect(),
+        })
+    }
+}
