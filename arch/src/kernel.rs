@@ -129,6 +129,20 @@ pub trait KernelMachine {
     fn deactivate(&mut self, intid: Intid);
     /// Appends a byte to the partition's console, or the board's.
     fn write_console(&mut self, byte: u8);
+    /// A word of a page of the pool; 0 of one that is not there.
+    fn pool_word(&self, page: u32, index: u16) -> u64;
+    /// Writes one, at once and as a whole, before a walk of translation tables looks at it; nothing of a page that is not there.
+    fn set_pool_word(&mut self, page: u32, index: u16, word: u64);
+    /// Fills a page with zeros.
+    fn clear_page(&mut self, page: u32);
+    /// Copies a page of the pool.
+    fn copy_page(&mut self, to: u32, from: u32);
+    /// Copies a page of the image by its physical address.
+    fn copy_image(&mut self, to: u32, physical: u64);
+    /// Forgets the translation of an address under an ASID, before it returns.
+    fn forget(&mut self, asid: u16, address: u64);
+    /// Forgets all under an ASID, and walks its tables no more before they are loaded again.
+    fn forget_all(&mut self, asid: u16);
     /// Waits until an interrupt is pending.
     fn wait_for_interrupt(&mut self);
     /// Loads a word of a channel's memory, by its address for the guest, with acquire order.

@@ -1,5 +1,6 @@
 //! Boot, the vectors' Rust ends, and the end.
 
+use bulkhead_arch::el1::kernel::pool::Pool;
 use bulkhead_arch::el1::{call, cpu, kernel as machine};
 use bulkhead_arch::kernel::{Entry, Fast};
 use bulkhead_arm::psci::Function;
@@ -10,10 +11,13 @@ use bulkhead_kernel_abi::accounts::{ACCOUNTS_BYTES, Accounts};
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_kernel_abi::image::{ACCOUNTS_BYTES_BEFORE_HEAD, EPITAPH_MAGIC, Epitaph, REFUSED_TABLES, SLOTS};
 use bulkhead_kernel_abi::{
-    Capability, MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_SCHEDULERS, MAX_SERVERS,
+    Capability, MAX_BANDS, MAX_BINDINGS, MAX_COMPONENTS, MAX_END_POINTS, MAX_POOL_PAGES, MAX_QUOTAS, MAX_REGIONS,
+    MAX_SCHEDULERS, MAX_SERVERS, MAX_TCAPS, MAX_THREADS, MAX_WIRES,
 };
-use bulkhead_kernel_abi::{MAX_TCAPS, MAX_THREADS, MAX_WIRES};
-use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Registers, Room, Scheduler, Thread};
+use bulkhead_objects::{
+    Binding, Component, Counters, EndPoint, Page, Position, Process, Quota, Region, Registers, Room, Scheduler, Thread,
+};
+
 use bulkhead_sched::band::Bands;
 use bulkhead_sched::kernel::{KernelCore, Sleepers};
 use bulkhead_sched::tcap::Claims;
@@ -65,6 +69,10 @@ struct Storage {
     tcaps: [MaybeUninit<Counters>; MAX_TCAPS],
     bands: [MaybeUninit<Counters>; MAX_BANDS],
     wires: [MaybeUninit<Counters>; MAX_WIRES],
+    regions: [MaybeUninit<Region>; MAX_REGIONS],
+    quotas: [MaybeUninit<Quota>; MAX_QUOTAS],
+    processes: [MaybeUninit<Process>; MAX_COMPONENTS],
+    pages: [MaybeUninit<Page>; MAX_POOL_PAGES],
 }
 
 /// Found by its symbol: threads are first.
@@ -78,6 +86,10 @@ static STORAGE: Cell<Storage> = Cell(UnsafeCell::new(Storage {
     tcaps: [const { MaybeUninit::uninit() }; MAX_TCAPS],
     bands: [const { MaybeUninit::uninit() }; MAX_BANDS],
     wires: [const { MaybeUninit::uninit() }; MAX_WIRES],
+    regions: [const { MaybeUninit::uninit() }; MAX_REGIONS],
+    quotas: [const { MaybeUninit::uninit() }; MAX_QUOTAS],
+    processes: [const { MaybeUninit::uninit() }; MAX_COMPONENTS],
+    pages: [const { MaybeUninit::uninit() }; MAX_POOL_PAGES],
 }));
 
 /// Memory of time: zeros, as all that the kernel writes.
@@ -122,10 +134,10 @@ fn room() -> Room<'static> {
         tcaps: made(&mut storage.tcaps, Counters::default),
         wires: made(&mut storage.wires, Counters::default),
         bands: made(&mut storage.bands, Counters::default),
-        regions: &mut [],
-        quotas: &mut [],
-        processes: &mut [],
-        pages: &mut [],
+        regions: made(&mut storage.regions, || Region::EMPTY),
+        quotas: made(&mut storage.quotas, Quota::default),
+        processes: made(&mut storage.processes, || Process::EMPTY),
+        pages: made(&mut storage.pages, || Page::EMPTY),
         entries: &[],
         stacks: &[],
         programs: &[],
@@ -161,7 +173,10 @@ extern "C" fn bulkhead_kernel_start(_device_tree: u64) -> *mut Registers {
     let Ok(tables) = Tables::read(machine::tables(), machine::crc32c) else { refuse() };
     // SAFETY: see `Cell`; no thread has run yet.
     let kernel = unsafe { &mut *KERNEL.0.get() };
-    let Some(made) = Kernel::new(machine::Core::start(), room(), time_room(), &tables, cpu::frequency_hz()) else {
+    // SAFETY: the writer of the instance maps the pool of its boot tables writable, and what programs have to be copied read-only; it gives neither to
+    // anybody else, and the checksum says that these are its tables.
+    let pool = unsafe { Pool::new(tables.header.pool_address, tables.header.pool_pages, machine::image_range()) };
+    let Some(made) = Kernel::new(machine::Core::start(pool), room(), time_room(), &tables, cpu::frequency_hz()) else {
         refuse()
     };
     let kernel = kernel.write(made);

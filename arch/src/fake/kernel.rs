@@ -48,6 +48,12 @@ pub struct FakeCore {
     pub rung: Vec<u32>,
     /// The level below holds doorbells back.
     pub is_limited: bool,
+    /// Words of the pool's pages that are not zero, by page and index.
+    pub pool: BTreeMap<(u32, u16), u64>,
+    /// What was copied from the image: page, and physical address.
+    pub copied: Vec<(u32, u64)>,
+    /// What was forgotten: the ASID, and an address or all.
+    pub forgotten: Vec<(u16, Option<u64>)>,
 }
 
 impl Default for FakeCore {
@@ -71,6 +77,9 @@ impl Default for FakeCore {
             shared: RefCell::default(),
             rung: Vec::new(),
             is_limited: false,
+            pool: BTreeMap::new(),
+            copied: Vec::new(),
+            forgotten: Vec::new(),
         }
     }
 }
@@ -152,6 +161,41 @@ impl KernelMachine for FakeCore {
 
     fn write_console(&mut self, byte: u8) {
         self.console.push(char::from(byte));
+    }
+
+    fn pool_word(&self, page: u32, index: u16) -> u64 {
+        self.pool.get(&(page, index)).copied().unwrap_or(0)
+    }
+
+    fn set_pool_word(&mut self, page: u32, index: u16, word: u64) {
+        self.pool.insert((page, index), word);
+    }
+
+    fn clear_page(&mut self, page: u32) {
+        self.pool.retain(|(one, _), _| *one != page);
+    }
+
+    fn copy_page(&mut self, to: u32, from: u32) {
+        self.clear_page(to);
+        let of = self.pool.range((from, 0)..=(from, u16::MAX)).map(|((_, index), word)| ((to, *index), *word));
+        let words: Vec<_> = of.collect();
+        self.pool.extend(words);
+    }
+
+    fn copy_image(&mut self, to: u32, physical: u64) {
+        self.clear_page(to);
+        self.copied.push((to, physical));
+    }
+
+    fn forget(&mut self, asid: u16, address: u64) {
+        self.forgotten.push((asid, Some(address)));
+    }
+
+    fn forget_all(&mut self, asid: u16) {
+        if self.space >> 48 == u64::from(asid) {
+            self.space = 0;
+        }
+        self.forgotten.push((asid, None));
     }
 
     /// Moves the counter to the next date.

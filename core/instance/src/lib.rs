@@ -7,6 +7,7 @@
 
 mod error;
 mod interface;
+mod processes;
 mod program;
 mod tables;
 mod translation;
@@ -18,6 +19,7 @@ use bulkhead_kernel_abi::image::COMPONENT_DEVICES;
 
 pub use error::{Error, ProgramError};
 pub use interface::{Function, Interface};
+pub use processes::{ProcessProgram, Processes};
 pub use write::{examine, write};
 
 /// An instance to be written.
@@ -37,6 +39,8 @@ pub struct Instance<'a> {
     pub shares: Shares,
     /// Wires to and from other instances, by number.
     pub wires: Vec<Wire>,
+    /// What components may make at run time.
+    pub processes: Processes<'a>,
 }
 
 /// This instance's end of a wire, over the memory of a channel.

@@ -2,7 +2,8 @@
 
 use bulkhead_kernel_abi::boot::{
     ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, DeviceRow, EndPointRow,
-    EntryRow, ExportRow, SchedulerRow, ServerRow, Span, StackRow, TcapRow, ThreadRow, WireRow,
+    EntryRow, ExportRow, ProgramRow, QuotaRow, SchedulerRow, SegmentRow, ServerRow, Span, StackRow, TcapRow, ThreadRow,
+    WireRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -35,6 +36,11 @@ pub(crate) struct Rows {
     pub(crate) wires: Vec<WireRow>,
     pub(crate) exports: Vec<ExportRow>,
     pub(crate) devices: Vec<DeviceRow>,
+    pub(crate) quotas: Vec<QuotaRow>,
+    pub(crate) programs: Vec<ProgramRow>,
+    pub(crate) segments: Vec<SegmentRow>,
+    /// Physical address of the pool, and its pages.
+    pub(crate) pool: (u64, u32),
 }
 
 impl Rows {
@@ -58,6 +64,11 @@ impl Rows {
             wires: append(&mut bytes, &self.wires),
             exports: append(&mut bytes, &self.exports),
             devices: append(&mut bytes, &self.devices),
+            quotas: append(&mut bytes, &self.quotas),
+            programs: append(&mut bytes, &self.programs),
+            segments: append(&mut bytes, &self.segments),
+            pool_address: self.pool.0,
+            pool_pages: self.pool.1,
             ..BootHeader::default()
         };
         header.bytes = bytes.len() as u64;

@@ -3,10 +3,12 @@
 use crate::program::{self, Program, Use};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
-use crate::{Component, Error, Instance, Interface, ProgramError, Wire, WireEnd, device_addresses};
+use crate::{Component, Error, Import, Instance, Interface, ProgramError, Wire, WireEnd, device_addresses};
 use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
-use bulkhead_kernel_abi::boot::{ComponentRow, DeviceRow, EntryRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow};
+use bulkhead_kernel_abi::boot::{
+    ComponentRow, DeviceRow, EntryRow, ProgramRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
+};
 use bulkhead_kernel_abi::image::{
     COMPONENT_DEVICES_END, COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD,
     MAGIC, RAM, SLOTS,
@@ -30,10 +32,16 @@ const REDISTRIBUTOR_BYTES: u64 = 0x2_0000;
 pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
     let kernel = program::read(instance.kernel, KERNEL).map_err(|error| Error::Kernel(error.to_string()))?;
     let programs = instance.components.iter().map(read_component).collect::<Result<Vec<_>, _>>()?;
+    let made = instance.processes.read()?;
     count(instance)?;
+    instance.processes.count(instance)?;
     let mut image = Image::with_kernel(&kernel)?;
     let head = image.reserve(PAGE);
     let mut rows = rows(instance, &programs, &kernel);
+    rows.quotas.clone_from(&instance.processes.quotas);
+    // As many rows as there will be: where their pages are is known when they are.
+    rows.programs = vec![ProgramRow::default(); made.len()];
+    rows.segments = vec![SegmentRow::default(); made.iter().map(|program| program.segments.len()).sum()];
     let tables_bytes = rows.bytes().len() as u64;
     let tables = image.reserve(tables_bytes);
     let mut kernel_space = kernel_space(&kernel);
@@ -45,6 +53,17 @@ pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
         .zip(&programs)
         .map(|(component, program)| image.component(component, program))
         .collect();
+    let laid = instance.processes.lay(&made, &mut image);
+    for (physical, bytes) in laid.copied {
+        kernel_space.map(physical, physical, bytes, Access::KernelConstants);
+    }
+    (rows.programs, rows.segments) = (laid.programs, laid.segments);
+    let pool_pages = instance.processes.pool_pages();
+    if pool_pages != 0 {
+        let pool_bytes = u64::from(pool_pages) * PAGE;
+        rows.pool = (image.reserve(pool_bytes), pool_pages);
+        kernel_space.map(rows.pool.0, rows.pool.0, pool_bytes, Access::KernelData);
+    }
     for (space, row) in spaces.iter().zip(&mut rows.components) {
         row.root = image.translation(space);
     }
@@ -80,7 +99,7 @@ pub fn examine(file: &[u8]) -> Result<Interface, ProgramError> {
 }
 
 /// Reads a component's program, which lies below `end`.
-fn read_program(file: &[u8], end: u64) -> Result<Program, ProgramError> {
+pub(crate) fn read_program(file: &[u8], end: u64) -> Result<Program, ProgramError> {
     let program = program::read(file, COMPONENT_TEXT..end)?;
     let first = program.segments.first().and_then(|segment| ComponentHead::ref_from_prefix(&segment.bytes).ok());
     match first {
@@ -96,7 +115,7 @@ fn read_component(component: &Component<'_>) -> Result<Program, Error> {
     let stacks = stacks(component).try_fold(COMPONENT_STACKS, |top, bytes| top.checked_sub(bytes.checked_add(PAGE)?));
     let end = stacks.ok_or_else(|| wrong(ProgramError::Stacks))?;
     let mut program = read_program(component.program, end).map_err(wrong)?;
-    bind(component, &mut program).map_err(|reason| wrong(ProgramError::Binding(reason)))?;
+    bind(&component.imports, &mut program).map_err(|reason| wrong(ProgramError::Binding(reason)))?;
     Ok(program)
 }
 
@@ -107,13 +126,13 @@ fn stacks(component: &Component<'_>) -> impl Iterator<Item = u64> {
 }
 
 /// Writes the slots' numbers into the program: of all that it imports, and of nothing else.
-fn bind(component: &Component<'_>, program: &mut Program) -> Result<(), String> {
+pub(crate) fn bind(imports: &[Import], program: &mut Program) -> Result<(), String> {
     let names: Vec<String> = program.interface.imports.iter().map(|function| function.name.clone()).collect();
-    if let Some(other) = component.imports.iter().find(|import| !names.contains(&import.name)) {
+    if let Some(other) = imports.iter().find(|import| !names.contains(&import.name)) {
         return Err(format!("it does not import `{}`, which is bound", other.name));
     }
     for (number, name) in names.iter().enumerate() {
-        let mut bound = component.imports.iter().filter(|import| import.name == *name);
+        let mut bound = imports.iter().filter(|import| import.name == *name);
         let (Some(import), None) = (bound.next(), bound.next()) else {
             return Err(format!("`{name}`, which it imports, is not bound exactly once"));
         };
@@ -279,7 +298,7 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
 }
 
 /// A name as rows have it, with a zero behind it.
-fn name(text: &str) -> [u8; 16] {
+pub(crate) fn name(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
     name.iter_mut().take(15).zip(text.bytes()).for_each(|(slot, byte)| *slot = byte);
     name
@@ -338,7 +357,7 @@ fn kernel_space(kernel: &Program) -> Space {
 }
 
 /// The image as far as it is written.
-struct Image {
+pub(crate) struct Image {
     bytes: Vec<u8>,
 }
 
@@ -356,13 +375,13 @@ impl Image {
     }
 
     /// Appends whole pages of zeros, and returns their address.
-    fn reserve(&mut self, bytes: u64) -> u64 {
+    pub(crate) fn reserve(&mut self, bytes: u64) -> u64 {
         let address = LOAD + self.bytes.len() as u64;
         self.bytes.resize(self.bytes.len() + bytes.next_multiple_of(PAGE) as usize, 0);
         address
     }
 
-    fn put(&mut self, address: u64, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, address: u64, bytes: &[u8]) {
         let start = (address - LOAD) as usize;
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
     }

@@ -227,7 +227,7 @@ calls! {
     Component = 13, "component", operations ComponentOperation "Operations of `component`." {
         /// Makes a process from a program of the image.
         Spawn = 0, "spawn",
-            (1 "program", 2 "slot of a Quota", 3 "slot of a Server or Scheduler", 4 "first slot that is given", 5 "how many",
+            (1 "program 15:0, what its thread finds in x0 63:16", 2 "slot of a Quota", 3 "slot of a Server or Scheduler", 4 "first slot that is given", 5 "how many",
              6 "slot that gets it", 7 "its quota: pages 31:0, components 39:32, threads 47:40, regions 55:48") ->
                 (1 "bits by which the caller's end point is told its end") [Denied Full Gone] Slices;
         /// Makes a copy of the caller's component.

@@ -77,6 +77,10 @@ pub const MAX_REGIONS: usize = 64;
 pub const MAX_REGION_PAGES: u32 = 512;
 /// Most quotas: one for each component.
 pub const MAX_QUOTAS: usize = MAX_COMPONENTS;
+/// Most pages of a pool.
+pub const MAX_POOL_PAGES: usize = 1024;
+/// Most programs of which processes are made.
+pub const MAX_PROGRAMS: usize = 16;
 /// Most segments of a program.
 pub const MAX_SEGMENTS: usize = 8;
 /// Capability slots of a process.

@@ -160,6 +160,10 @@ impl Objects<'_> {
             Some(number) if number < count => first.wrapping_add(number),
             _ => 0,
         };
+        // Most slots are empty, and this is looked at first.
+        if slot != own_slot && self.slot(component, source).is_none_or(|one| one.kind == Kind::Null.number()) {
+            return;
+        }
         let found = self.find(component, source).ok();
         let is_read_only = |one: &Capability| one.kind() != Some(Kind::Memory) || !one.has(right::WRITE);
         let is_given =
@@ -198,7 +202,8 @@ impl Objects<'_> {
             one.state = ComponentState::Living;
             one.refresh();
         }
-        let _ = self.start(world, one.first_thread, 0);
+        let argument = self.thread(one.first_thread).map_or(0, |thread| thread.start[2]);
+        let _ = self.start(world, one.first_thread, argument);
         if x.first() == Some(&FORK) {
             let registers = self.thread(self.running).map(|one| one.registers).unwrap_or_default();
             if let Some(thread) = self.thread_mut(one.first_thread) {

@@ -29,6 +29,10 @@ use bulkhead_kernel_abi::{
 /// Most slots that a process is given: all but the null one and that of its quota.
 const MOST_GIVEN: u64 = PROCESS_SLOTS as u64 - PROCESS_QUOTA_SLOT - 1;
 
+/// Bits of the program's number in the word of `spawn`; above them is the argument.
+const PROGRAM_BITS: u32 = 16;
+const PROGRAM_MASK: u64 = (1 << PROGRAM_BITS) - 1;
+
 /// What is being done with the memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
@@ -242,13 +246,13 @@ impl Objects<'_> {
         let child = match self.under_way()? {
             Some(child) => child,
             None => {
-                let (number, program) = self.program(program)?;
+                let (number, program) = self.program(program & PROGRAM_MASK)?;
                 let table = self.component(component).map_or(0, |one| u64::from(one.slots));
                 if count > MOST_GIVEN || first.checked_add(count).is_none_or(|end| end > table) {
                     return Err(Code::BadArgument);
                 }
                 let child = self.begin_process(world, component, [quota, payer, to, share], program.pages)?;
-                let start = [program.entry, COMPONENT_STACKS, 0];
+                let start = [program.entry, COMPONENT_STACKS, x[1].wrapping_shr(PROGRAM_BITS)];
                 self.prepare(child, number, Phase::Program, start);
                 child
             }

@@ -85,11 +85,14 @@ pub struct Page {
     pub uses: u16,
     /// The next one that nobody has. Of one that a region has: the region's number in bits 31:16, and the place there in 15:0; else [`NO_PAGE`].
     pub link: u32,
+    /// Of a translation table of the second or third level: which groups of eight entries have been made since it is one, a bit each. What looks for pages
+    /// passes the others: a space has few tables, and these few entries.
+    pub groups: u64,
 }
 
 impl Page {
     /// A page that is not there.
-    pub const EMPTY: Self = Self { owner: NONE, uses: 0, link: NO_PAGE };
+    pub const EMPTY: Self = Self { owner: NONE, uses: 0, link: NO_PAGE, groups: 0 };
 }
 
 impl Objects<'_> {
@@ -131,7 +134,7 @@ impl Objects<'_> {
         one.pages = one.pages.checked_sub(1).ok_or(Code::Full)?;
         one.taken = one.taken.saturating_add(1);
         self.free_page = page.link;
-        *page = Page { owner: quota, uses: 1, link: NO_PAGE };
+        *page = Page { owner: quota, uses: 1, ..Page::EMPTY };
         Ok(number)
     }
 

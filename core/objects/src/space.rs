@@ -26,7 +26,9 @@ const READ_ONLY: u64 = 1 << 7;
 /// UXN.
 const EXECUTE_NEVER: u64 = 1 << 54;
 /// Entries that a slice looks at.
-const ENTRIES_AT_ONCE: u32 = 64;
+const ENTRIES_AT_ONCE: u32 = 32;
+/// Entries of a group ([`crate::Page::groups`]), as a shift.
+const GROUP_SHIFT: u32 = 3;
 /// One past the last place of an address space: each is an entry of the second level and one of the third.
 pub(crate) const PLACES: u32 = 512 * 512;
 
@@ -102,6 +104,7 @@ impl Objects<'_> {
                 None => {
                     let below = self.take_cleared(world, quota)?;
                     world.set_word(table, index(address, shift), self.physical(below) | VALID);
+                    self.note_entry(table, index(address, shift));
                     self.count_tables(component, 1);
                     below
                 }
@@ -118,6 +121,25 @@ impl Objects<'_> {
         }
         let root = self.root_of(component).ok_or(Code::Denied)?;
         Ok(if world.word(root, index(address, 30)) & VALID == 0 { 2 } else { 1 })
+    }
+
+    /// An entry of a table is made.
+    fn note_entry(&mut self, table: u32, index: u16) {
+        if let Some(page) = self.room.pages.get_mut(table as usize) {
+            page.groups |= 1u64.wrapping_shl(u32::from(index).wrapping_shr(GROUP_SHIFT));
+        }
+    }
+
+    /// The first entry of a table, from one on, that may have been made; one past the last for none.
+    fn next_entry(&self, table: u32, from: u32) -> u32 {
+        let groups = self.room.pages.get(table as usize).map_or(0, |page| page.groups);
+        let group = from.wrapping_shr(GROUP_SHIFT);
+        let left = if group < u64::BITS { groups.wrapping_shr(group) } else { 0 };
+        match left.trailing_zeros() {
+            0 => from,
+            u64::BITS => u32::from(ENTRIES),
+            behind => group.wrapping_add(behind).wrapping_shl(GROUP_SHIFT),
+        }
     }
 
     fn count_tables(&mut self, component: u16, by: i32) {
@@ -158,6 +180,7 @@ impl Objects<'_> {
             return Err(Code::Busy);
         }
         world.set_word(table, index, word);
+        self.note_entry(table, index);
         if let Some(page) = self.pool_page(word & OUTPUT) {
             self.count_own(component, page, 1);
         }
@@ -206,19 +229,25 @@ impl Objects<'_> {
         let Some(second) = second else { return (PLACES, None) };
         let mut at = place;
         for _ in 0..ENTRIES_AT_ONCE {
-            if at >= PLACES {
-                break;
+            let upper = self.next_entry(second, at.wrapping_shr(9));
+            if upper >= u32::from(ENTRIES) {
+                return (PLACES, None);
             }
-            let upper = at.wrapping_shr(9) as u16;
-            let Some(third) = self.page_of(world.word(second, upper)) else {
-                at = u32::from(upper).wrapping_add(1).wrapping_shl(9);
+            at = at.max(upper.wrapping_shl(9));
+            let behind = upper.wrapping_add(1).wrapping_shl(9);
+            let Some(third) = self.page_of(world.word(second, upper as u16)) else {
+                at = behind;
                 continue;
             };
-            let lower = (at & 511) as u16;
-            at = at.wrapping_add(1);
-            if world.word(third, lower) & VALID != 0 {
-                let address = u64::from(at.wrapping_sub(1)).wrapping_shl(12);
-                return (at, Some((address, (third, lower))));
+            let lower = self.next_entry(third, at & 511);
+            if lower >= u32::from(ENTRIES) {
+                at = behind;
+                continue;
+            }
+            let found = upper.wrapping_shl(9) | lower;
+            at = found.wrapping_add(1);
+            if world.word(third, lower as u16) & VALID != 0 {
+                return (at, Some((u64::from(found).wrapping_shl(12), (third, lower as u16))));
             }
         }
         (at, None)
@@ -236,12 +265,15 @@ impl Objects<'_> {
             self.drop_mapping(component, word);
         }
         // Tables that were passed hold nothing any more.
-        for upper in place.wrapping_shr(9)..next.wrapping_shr(9).min(u32::from(ENTRIES)) {
+        let mut upper = self.next_entry(second, place.wrapping_shr(9));
+        // At most as many as entries were looked at, and one.
+        while upper < next.wrapping_shr(9).min(u32::from(ENTRIES)) {
             if let Some(third) = self.page_of(world.word(second, upper as u16)) {
                 world.set_word(second, upper as u16, 0);
                 self.drop_page(third);
                 self.count_tables(component, -1);
             }
+            upper = self.next_entry(second, upper.wrapping_add(1));
         }
         if next < PLACES {
             return Some(next);

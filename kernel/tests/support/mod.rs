@@ -4,7 +4,9 @@ use bulkhead_kernel::claims::{ShareRoom, Shares};
 use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel_abi::accounts::Accounts;
 use bulkhead_kernel_abi::{Capability, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS, MAX_WIRES};
-use bulkhead_objects::{Binding, Component, Counters, EndPoint, Position, Room, Scheduler, Thread};
+use bulkhead_objects::{
+    Binding, Component, Counters, EndPoint, Page, Position, Process, Quota, Region, Room, Scheduler, Thread,
+};
 use bulkhead_sched::band::Bands;
 use bulkhead_sched::kernel::{KernelCore, Sleepers};
 use bulkhead_sched::tcap::Claims;
@@ -26,10 +28,10 @@ pub(crate) fn room() -> Room<'static> {
         tcaps: many(12, Counters::default),
         wires: many(MAX_WIRES, Counters::default),
         bands: many(2, Counters::default),
-        regions: &mut [],
-        quotas: &mut [],
-        processes: &mut [],
-        pages: &mut [],
+        regions: many(4, || Region::EMPTY),
+        quotas: many(4, Quota::default),
+        processes: many(MAX_COMPONENTS, || Process::EMPTY),
+        pages: many(32, || Page::EMPTY),
         entries: &[],
         stacks: &[],
         programs: &[],

@@ -211,6 +211,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
         bindings: vec![],
         shares: bulkhead_instance::Shares::default(),
         wires: Vec::new(),
+        processes: bulkhead_instance::Processes::default(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -271,6 +271,7 @@ pub fn image(way: Way, times: u64) -> Vec<u8> {
         bindings: setting.bindings,
         shares: setting.shares,
         wires: Vec::new(),
+        processes: bulkhead_instance::Processes::default(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -53,6 +53,12 @@ pub enum Kind {
     Device,
     /// A wire is no end of a channel, or exports what is not there.
     Wire,
+    /// The pool is not pages of zeros of its own.
+    Pool,
+    /// A program of processes is not whole, or not as a program must be.
+    Program,
+    /// Quotas are more than there is, or nobody's.
+    Quota,
 }
 
 /// One thing that is wrong with an instance.

@@ -6,12 +6,14 @@
 //!
 //! What it shows: the kernel is the one that was meant, at the place where it was linked; nothing is writable and executable; EL0 reaches none of the
 //! kernel's pages, no boot table and no translation table; each page is in one component at most; stacks have an empty page below; entries are in
-//! executable pages; registers of devices are in the one component that the boot tables say; each capability names an object that there is, with rights that its kind has; each interrupt has one owner;
+//! executable pages; registers of devices are in the one component that the boot tables say; pages of the pool and of programs are in
+//! no component, and quotas are parts of the pool; each capability names an object that there is, with rights that its kind has; each interrupt has one owner;
 //! wires have pages of channels, exports of end points that there are, and senders that name one of them.
 #![forbid(unsafe_code)]
 
 mod finding;
 mod objects;
+mod processes;
 mod schedulers;
 mod servers;
 mod spaces;
@@ -102,6 +104,7 @@ pub fn verify(bytes: &[u8], expected: &Expected) -> Vec<Finding> {
     if let Some(view) = open(bytes, expected, &mut findings) {
         let spaces = spaces::check(&view, expected, &mut findings);
         objects::check(&view, &spaces, &mut findings);
+        processes::check(&view, &mut findings);
     }
     findings.0
 }

@@ -23,7 +23,7 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     let fits = tables.components.len() <= MAX_COMPONENTS && tables.threads.len() <= MAX_THREADS;
     findings
         .require(fits, Kind::Row, || "there are more components or threads than the kernel has room for".to_owned());
-    let unknown = [("quotas", tables.quotas.len())];
+    let unknown = [("regions", tables.regions.len())];
     for (what, count) in unknown {
         findings
             .require(count == 0, Kind::Row, || format!("there are {count} {what}, which this version cannot judge"));
@@ -209,6 +209,7 @@ fn may_have(tables: &Tables<'_>, component: usize, kind: Object, capability: &Ca
             let is_hosts = tables.servers.get(object).is_some_and(|row| row.band == NONE);
             is_hosts && capability.rights & !(right::BIND | right::READ) == 0
         }
+        Object::Quota => tables.quotas.get(object).is_some_and(|row| usize::from(row.component) == component),
         _ => true,
     }
 }
@@ -244,6 +245,7 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
                 Object::Server => tables.servers.len(),
                 Object::Band => tables.bands.len(),
                 Object::RemoteSend => tables.wires.len(),
+                Object::Quota => tables.quotas.len(),
                 _ => 0,
             };
             findings.require(usize::from(capability.object) < objects, Kind::Capability, || {

@@ -101,6 +101,8 @@ fn kernel_half(view: &View<'_>, kernel: &Map, expected: &Expected, findings: &mu
         (GUEST_CONSOLE.0..GUEST_CHANNELS.0, true, 2),
     ];
     others.extend(crate::wires::pages(&view.tables).map(|(range, write)| (range, write, 2)));
+    let owned = crate::processes::owned(view).into_iter();
+    others.extend(owned.filter_map(|one| Some((one.pages, one.kernel_writes?, 1))));
     for (range, write, kind) in &others {
         let is_so = |address: u64| rights(address) == Some((*write, false)) && memory(address) == Some(*kind);
         if let Some(address) = range.clone().step_by(PAGE as usize).find(|address| !is_so(*address)) {
@@ -183,6 +185,11 @@ fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &m
     };
     for page in (LOAD..view.tables_end()).step_by(PAGE as usize) {
         own(page, "the kernel".to_owned(), Kind::Reach, findings);
+    }
+    for one in crate::processes::owned(view) {
+        for page in one.pages.step_by(PAGE as usize) {
+            own(page, one.owner.clone(), Kind::Program, findings);
+        }
     }
     let numbered = spaces.iter().enumerate().map(|(number, map)| (map, format!("the tables of component {number}")));
     let fixed = [(kernel, "the tables of the kernel".to_owned()), (boot, "the tables of the switch-on".to_owned())];

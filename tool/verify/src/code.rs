@@ -306,6 +306,12 @@ codes! {
     InstanceInterrupt = "V418", "interrupt of an instance";
     /// A server of an instance is out of its order or its rule, or its time is somebody else's as well.
     InstanceServer = "V419", "server of an instance";
+    /// The pool of an instance is not pages of zeros of its own.
+    InstancePool = "V424", "pool of an instance";
+    /// A program of processes is not whole, is in a component, or is not as a program must be.
+    InstanceProgram = "V425", "program of processes";
+    /// Quotas of an instance are more than there is, or nobody's.
+    InstanceQuota = "V426", "quota of an instance";
     /// A scheduler of an instance is above itself, has no thread of its own, or a thread is not its.
     InstanceScheduler = "V427", "scheduler of an instance";
     /// A band of an instance has not servers of its own, or numbers that cannot be.

@@ -150,5 +150,8 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Claim => Code::InstanceClaim,
         Kind::Device => Code::InstanceDevice,
         Kind::Wire => Code::InstanceWire,
+        Kind::Pool => Code::InstancePool,
+        Kind::Program => Code::InstanceProgram,
+        Kind::Quota => Code::InstanceQuota,
     }
 }

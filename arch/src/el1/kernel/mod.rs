@@ -2,10 +2,12 @@
 //! priority drop apart from deactivation ([`controller`]), the console ([`console`]), and all of it as one [`Core`].
 //!
 //! Memory by halves (Arm ARM D8.2): TTBR1 is the kernel's, its addresses are physical ones with the upper bits set ([`HALF`]); TTBR0 is that of the
-//! component that runs, with its ASID. Both have 39 bits and pages of 4 KiB. The host writes all tables; nothing here makes an entry.
+//! component that runs, with its ASID. Both have 39 bits and pages of 4 KiB. The host writes all tables but those of processes, which are pages of the
+//! [`pool`].
 
 pub mod console;
 pub mod controller;
+pub mod pool;
 
 use crate::kernel::{Fast, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_abi::hypercall::{CALL_DOORBELL, SUCCESS};
@@ -18,6 +20,7 @@ use console::Console;
 use controller::Controller;
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
+use pool::Pool;
 
 pub use image::KERNEL_HALF as HALF;
 
@@ -141,6 +144,20 @@ pub fn tables() -> &'static [u8] {
     unsafe { core::slice::from_raw_parts(start.add(PAGE), bytes) }
 }
 
+/// Root of the tables of the switch-on.
+fn boot_root() -> u64 {
+    // SAFETY: as in `tables`.
+    unsafe { &__bulkhead_kernel_end }.boot_root
+}
+
+/// Physical addresses of the image.
+#[must_use]
+pub fn image_range() -> core::ops::Range<u64> {
+    // SAFETY: as in `tables`.
+    let bytes = unsafe { &__bulkhead_kernel_end }.image_bytes;
+    image::LOAD..image::LOAD.saturating_add(bytes)
+}
+
 /// CRC-32C by the core's own instructions.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
@@ -174,18 +191,19 @@ pub fn information() -> Option<&'static GuestInformation> {
     is_there.then(|| unsafe { &*((HALF | GUEST_INFORMATION.0) as *const GuestInformation) })
 }
 
-/// The core with its controller and its console.
+/// The core with its controller, its console and the pool.
 pub struct Core {
     controller: Controller,
     console: Console,
+    pool: Pool,
 }
 
 impl Core {
     /// Looks once for the partition's information page and starts controller and console as it says; without one, as the board has them.
     #[must_use]
-    pub fn start() -> Self {
+    pub fn start(pool: Pool) -> Self {
         let information = information();
-        Self { controller: Controller::start(information), console: Console::start(information) }
+        Self { controller: Controller::start(information), console: Console::start(information), pool }
     }
 }
 
@@ -259,6 +277,34 @@ impl KernelMachine for Core {
 
     fn write_console(&mut self, byte: u8) {
         self.console.write(byte);
+    }
+
+    fn pool_word(&self, page: u32, index: u16) -> u64 {
+        self.pool.word(page, index)
+    }
+
+    fn set_pool_word(&mut self, page: u32, index: u16, word: u64) {
+        self.pool.set_word(page, index, word);
+    }
+
+    fn clear_page(&mut self, page: u32) {
+        self.pool.clear(page);
+    }
+
+    fn copy_page(&mut self, to: u32, from: u32) {
+        self.pool.copy(to, from);
+    }
+
+    fn copy_image(&mut self, to: u32, physical: u64) {
+        self.pool.copy_image(to, physical);
+    }
+
+    fn forget(&mut self, asid: u16, address: u64) {
+        pool::forget(asid, address);
+    }
+
+    fn forget_all(&mut self, asid: u16) {
+        pool::forget_all(asid);
     }
 
     fn wait_for_interrupt(&mut self) {

@@ -28,6 +28,7 @@ fn probes(threads: &[(u64, u16)], servers: Vec<ServerRow>, capabilities: &[Capab
         bindings: Vec::new(),
         shares,
         wires: Vec::new(),
+        processes: bulkhead_instance::Processes::default(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }

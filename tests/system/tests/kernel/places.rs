@@ -48,6 +48,7 @@ impl Probes {
             bindings: self.bindings.clone(),
             shares: bulkhead_instance::Shares::default(),
             wires: Vec::new(),
+            processes: bulkhead_instance::Processes::default(),
         };
         write(&instance).unwrap_or_else(|error| panic!("{error}"))
     }

@@ -106,7 +106,9 @@ fn a_storm_costs_what_its_servers_budget_allows() {
     let (served, longest) = (said[0][0], said[1][2]);
     // Without a budget it would be 1,000; ten budgets have room for 208 times 3,000.
     assert!((100..=208).contains(&served), "{served}");
-    assert!(longest < MILLISECOND + 6000, "{longest}");
+    // Beyond the budget: a round that was begun, and pieces of budget that came back at its end. A few instructions more or less on the way of an
+    // interrupt decide how many are in it: from 68,277 to 71,968 with kernels that differ by what this one does not use.
+    assert!(longest < MILLISECOND + 12_000, "{longest}");
 }
 
 /// Row 9 of the kernel, from the last instruction of one thread that was seen to the first one of the other: with a few of EL0, which looks all the
@@ -128,6 +130,7 @@ fn a_budget_that_comes_back_or_ends_takes_what_it_took() {
         bindings: Vec::new(),
         shares: bulkhead_instance::Shares::default(),
         wires: Vec::new(),
+        processes: bulkhead_instance::Processes::default(),
     };
     let image = write(&instance).unwrap_or_else(|error| panic!("{error}"));
     let said = said(&image, &["came back: ", "used up: "]);

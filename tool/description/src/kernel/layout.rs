@@ -42,6 +42,7 @@ impl Resolver<'_> {
             bindings: interrupts.to_vec(),
             shares: shares.rows(),
             wires: wires.all().to_vec(),
+            processes: bulkhead_instance::Processes::default(),
         };
         match write(&instance) {
             Ok(bytes) => Some(Made {

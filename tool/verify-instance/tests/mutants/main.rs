@@ -1,5 +1,6 @@
 //! Single corruptions of an instance's bytes, with checksums that are right: each is refused, by its own message.
 
+mod processes;
 mod sample;
 mod scheduled;
 mod tool;
@@ -35,7 +36,7 @@ const CORRUPTIONS: &[Corruption] = &[
     ("changed kernel text", Kind::Kernel, |mutant| mutant.flip(0x800, 1)),
     ("tables for another kernel", Kind::Kernel, |mutant| mutant.flip(TABLES + offset_of!(BootHeader, kernel_build), 1)),
     ("rows that nobody judges", Kind::Row, |mutant| {
-        let place = TABLES + offset_of!(BootHeader, quotas);
+        let place = TABLES + offset_of!(BootHeader, regions);
         mutant.set(place, 1 << 32 | u64::from(mutant.tables().threads.offset));
     }),
     ("kernel's data that is not zero", Kind::Kernel, |mutant| mutant.flip(3 * PAGE, 1)),
@@ -353,7 +354,7 @@ fn a_sender_names_an_export() {
 #[test]
 fn each_corruption_is_refused_by_its_own_message() {
     let mut messages = BTreeSet::new();
-    for (name, kind, change) in CORRUPTIONS {
+    for (name, kind, change) in CORRUPTIONS.iter().chain(processes::CORRUPTIONS) {
         let mut mutant = Mutant(sample());
         change(&mut mutant);
         let whole = mutant.0.len() == sample().len() || *kind != Kind::Image;

@@ -1,7 +1,9 @@
 //! A small instance: a kernel that is none, two components with two threads and one, and a third one that others call.
 
-use bulkhead_instance::{Callers, Component, Device, Import, Instance, Thread, Wire, WireEnd, write};
-use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ExportRow, ServerRow};
+use bulkhead_instance::{
+    Callers, Component, Device, Import, Instance, ProcessProgram, Processes, Thread, Wire, WireEnd, write,
+};
+use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ExportRow, QuotaRow, ServerRow};
 use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
 use bulkhead_kernel_abi::image::{
     COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, Head, IMPORTS, KERNEL_HALF, LOAD, function_name,
@@ -110,7 +112,11 @@ fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
                 program: &third,
                 imports: vec![Import { name: "next".to_owned(), slot: 1 }],
                 callers: Callers { stacks: 2, stack_bytes: 8192 },
-                ..component("third", 0, vec![Capability::NULL, call])
+                ..component(
+                    "third",
+                    0,
+                    vec![Capability::NULL, call, Capability { object: 0, ..capability(Kind::Quota) }],
+                )
             },
         ],
         servers: vec![
@@ -132,6 +138,15 @@ fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
         end_points: vec![EndPointRow { tcap: NONE, ..EndPointRow::default() }],
         shares: bulkhead_instance::Shares::default(),
         wires: vec![wire],
+        processes: Processes {
+            programs: vec![ProcessProgram {
+                name: "job".to_owned(),
+                file: &first,
+                imports: Vec::new(),
+                stack_bytes: 4096,
+            }],
+            quotas: vec![QuotaRow { pages: 8, components: 1, threads: 1, component: 2, ..QuotaRow::default() }],
+        },
         bindings: vec![
             BindingRow { intid: 39, bits: 1, default_client: NONE, ..BindingRow::default() },
             BindingRow {

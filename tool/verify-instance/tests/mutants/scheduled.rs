@@ -66,6 +66,7 @@ fn sample() -> Vec<u8> {
     let (first, second) = (1 << 48 | 9, 2 << 48 | 9);
     let member = |thread: u16, scheduler: u16, tcap: u16, label: u64| Member { thread, scheduler, tcap, label };
     let instance = Instance {
+        processes: bulkhead_instance::Processes::default(),
         kernel: &kernel,
         components: vec![component("rt", &[HELD; 5], slots), component("other", &[PLAIN], vec![Capability::NULL; 2])],
         servers: vec![server, place, place, ServerRow { level: 2, ..server }]

@@ -62,7 +62,7 @@ fn another_guest_is_no_instance() {
 /// CH-61: what the reader refuses, the tool refuses, with its code, wherever the instance is.
 #[test]
 fn each_corruption_is_refused_by_the_tool() {
-    for (name, kind, change) in CORRUPTIONS {
+    for (name, kind, change) in CORRUPTIONS.iter().chain(crate::processes::CORRUPTIONS) {
         let mut mutant = Mutant(sample());
         change(&mut mutant);
         let bytes = if *kind == Kind::Image { mutant.0 } else { mutant.sealed().0 };
@@ -176,8 +176,8 @@ const OTHERS: [Code; 4] = [Code::NoKernel, Code::InstanceChecksum, Code::Instanc
 
 #[test]
 fn every_code_of_instances_has_a_mutant() {
-    let shown: BTreeSet<Code> =
-        CORRUPTIONS.iter().chain(scheduled::CORRUPTIONS).map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
+    let all = CORRUPTIONS.iter().chain(scheduled::CORRUPTIONS).chain(crate::processes::CORRUPTIONS);
+    let shown: BTreeSet<Code> = all.map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
     let all: BTreeSet<Code> = Code::ALL.iter().copied().filter(|code| code.name().starts_with("V4")).collect();
     assert_eq!(shown, all);
 }

@@ -130,6 +130,7 @@ fn image_with(program: &str, attacks: std::ops::RangeInclusive<u64>, service: Op
         bindings: Vec::new(),
         shares: bulkhead_instance::Shares::default(),
         wires: Vec::new(),
+        processes: bulkhead_instance::Processes::default(),
         servers: Vec::new(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))

@@ -1,0 +1,165 @@
+//! Pages of the pool and what the core remembers of translation tables in them (Arm ARM D8.16): the only memory beside its own that the kernel reaches.
+//!
+//! All are in the kernel's half, where the host maps them writable and never executable; what is copied from the image is there read-only. Numbers and
+//! addresses are compared with what there is here, at the last place before the access.
+
+use super::{HALF, PAGE, boot_root};
+use core::arch::asm;
+use core::ops::Range;
+
+/// Entries of a page.
+const WORDS: u16 = 512;
+/// Where the ASID is in TTBR0_EL1 and in the operand of an invalidation.
+const ASID_SHIFT: u32 = 48;
+
+/// Pages that nobody has at boot, and what may be copied into them.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    address: u64,
+    pages: u32,
+    image: Range<u64>,
+}
+
+impl Pool {
+    /// A pool of so many pages at a physical address, and the physical addresses of the image.
+    ///
+    /// # Safety
+    /// The kernel's half maps all of these pages at their physical addresses, writable and never executable, and nothing in Rust is in them. What
+    /// [`Self::copy_image`] is asked for in the image is mapped there as well.
+    #[must_use]
+    pub const unsafe fn new(address: u64, pages: u32, image: Range<u64>) -> Self {
+        Self { address, pages, image }
+    }
+
+    /// The address of a page in the kernel's half.
+    fn page(&self, page: u32) -> Option<u64> {
+        let address = self.address.wrapping_add(u64::from(page).wrapping_mul(PAGE as u64));
+        (page < self.pages).then_some(HALF | address)
+    }
+
+    fn place(&self, page: u32, index: u16) -> Option<*mut u64> {
+        let page = self.page(page).filter(|_| index < WORDS)?;
+        Some(core::ptr::with_exposed_provenance_mut(page.wrapping_add(u64::from(index).wrapping_mul(8)) as usize))
+    }
+
+    pub(super) fn word(&self, page: u32, index: u16) -> u64 {
+        // SAFETY: a word of a page that the kernel's half maps (`Self::new`), aligned to 8 bytes. Volatile: the core reads and a component may write it.
+        self.place(page, index).map_or(0, |place| unsafe { place.read_volatile() })
+    }
+
+    pub(super) fn set_word(&self, page: u32, index: u16, word: u64) {
+        let Some(place) = self.place(page, index) else { return };
+        // SAFETY: as above. What a word means as an entry of a table is for `core/objects` to say, and no table of the kernel's half is in the pool.
+        unsafe { place.write_volatile(word) };
+        // An entry is there before the core looks for it, at EL0 or in a walk ahead of time.
+        // SAFETY: a barrier.
+        unsafe { asm!("dsb nshst", options(nostack, preserves_flags)) };
+    }
+
+    pub(super) fn clear(&self, page: u32) {
+        let Some(page) = self.page(page) else { return };
+        // Eight stores of 16 bytes for each look whether it is over: the compiler's own loop takes twice as long.
+        // SAFETY: a page that the kernel's half maps, and of which nothing is in Rust.
+        unsafe {
+            asm!(
+                "2:",
+                "stp xzr, xzr, [{to}]",
+                "stp xzr, xzr, [{to}, #16]",
+                "stp xzr, xzr, [{to}, #32]",
+                "stp xzr, xzr, [{to}, #48]",
+                "stp xzr, xzr, [{to}, #64]",
+                "stp xzr, xzr, [{to}, #80]",
+                "stp xzr, xzr, [{to}, #96]",
+                "stp xzr, xzr, [{to}, #112]",
+                "add {to}, {to}, #128",
+                "sub {left}, {left}, #128",
+                "cbnz {left}, 2b",
+                // A walk ahead of time finds zeros in what becomes a table.
+                "dsb nshst",
+                to = inout(reg) page => _,
+                left = inout(reg) PAGE => _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    pub(super) fn copy(&self, to: u32, from: u32) {
+        if let (Some(to), Some(from)) = (self.page(to), self.page(from)) {
+            // SAFETY: two pages that the kernel's half maps.
+            unsafe { copy(to, from) };
+        }
+    }
+
+    pub(super) fn copy_image(&self, to: u32, physical: u64) {
+        let is_inside =
+            physical.checked_add(PAGE as u64).is_some_and(|end| physical >= self.image.start && end <= self.image.end);
+        if let Some(to) = self.page(to).filter(|_| is_inside && physical & 0xfff == 0) {
+            // SAFETY: a page that the kernel's half maps, and one of the image that it maps as well (`Self::new`).
+            unsafe { copy(to, HALF | physical) };
+        }
+    }
+}
+
+/// Copies a page, 64 bytes for each look whether it is over.
+///
+/// # Safety
+/// Both addresses are of pages that the kernel's half maps, the first one writable, and of which nothing is in Rust.
+unsafe fn copy(to: u64, from: u64) {
+    // Pairs of registers: 16 bytes by an instruction, which is what the price of a fork is made of.
+    // SAFETY: as the caller promises; bytes of pages have no meaning here.
+    unsafe {
+        asm!(
+            "2:",
+            "ldp {a}, {b}, [{from}]",
+            "ldp {c}, {d}, [{from}, #16]",
+            "stp {a}, {b}, [{to}]",
+            "stp {c}, {d}, [{to}, #16]",
+            "ldp {a}, {b}, [{from}, #32]",
+            "ldp {c}, {d}, [{from}, #48]",
+            "stp {a}, {b}, [{to}, #32]",
+            "stp {c}, {d}, [{to}, #48]",
+            "ldp {a}, {b}, [{from}, #64]",
+            "ldp {c}, {d}, [{from}, #80]",
+            "stp {a}, {b}, [{to}, #64]",
+            "stp {c}, {d}, [{to}, #80]",
+            "ldp {a}, {b}, [{from}, #96]",
+            "ldp {c}, {d}, [{from}, #112]",
+            "add {from}, {from}, #128",
+            "stp {a}, {b}, [{to}, #96]",
+            "stp {c}, {d}, [{to}, #112]",
+            "add {to}, {to}, #128",
+            "sub {left}, {left}, #128",
+            "cbnz {left}, 2b",
+            to = inout(reg) to => _,
+            from = inout(reg) from => _,
+            left = inout(reg) PAGE => _,
+            a = out(reg) _, b = out(reg) _, c = out(reg) _, d = out(reg) _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Lets the core forget the translation of an address of a component.
+pub(super) fn forget(asid: u16, address: u64) {
+    let operand = u64::from(asid).wrapping_shl(ASID_SHIFT) | address.wrapping_shr(12) & 0xfff_ffff_ffff;
+    // DSB before: the entry is gone before the core is told to forget it. DSB behind: it has forgotten before anything follows. No ISB: the return to EL0
+    // synchronises, and the kernel does not use this half. Local: one core has these tables.
+    // SAFETY: only forgets.
+    unsafe { asm!("dsb nshst", "tlbi vae1, {}", "dsb nsh", in(reg) operand, options(nostack, preserves_flags)) };
+}
+
+/// Lets the core forget all of a component, which is loaded no more: a table that is given away must not be walked ahead of time.
+pub(super) fn forget_all(asid: u16) {
+    let space: u64;
+    // SAFETY: reads a register that no other core has.
+    unsafe { asm!("mrs {}, TTBR0_EL1", out(reg) space, options(nomem, nostack, preserves_flags)) };
+    if space.wrapping_shr(ASID_SHIFT) == u64::from(asid) {
+        // The tables of the switch-on, which no component has: nothing of them is for EL0. ISB: no walk begins at the former root from here on.
+        // SAFETY: a root of the host, whose tables nobody writes; the kernel does not use this half, and loads a component before it returns to EL0.
+        unsafe { asm!("msr TTBR0_EL1, {}", "isb", in(reg) boot_root(), options(nostack, preserves_flags)) };
+    }
+    let operand = u64::from(asid).wrapping_shl(ASID_SHIFT);
+    // As in `forget`.
+    // SAFETY: only forgets.
+    unsafe { asm!("dsb nshst", "tlbi aside1, {}", "dsb nsh", in(reg) operand, options(nostack, preserves_flags)) };
+}
