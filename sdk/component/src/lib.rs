@@ -24,6 +24,8 @@ pub mod driver;
 #[cfg(target_os = "none")]
 pub mod interface;
 #[cfg(target_os = "none")]
+pub mod process;
+#[cfg(target_os = "none")]
 pub mod range;
 #[cfg(target_os = "none")]
 pub mod schedule;

@@ -11,6 +11,7 @@ mod given;
 mod held;
 mod hostile;
 mod places;
+mod processes;
 mod refused;
 mod supervised;
 mod time;

@@ -1,0 +1,188 @@
+//! A program of processes: what it does is what its maker says in its argument. In slot 1 is its quota, and behind it what it imports.
+#![no_std]
+#![no_main]
+
+use bulkhead_component::call::{component_fault, counter_ticks, receive};
+use bulkhead_component::process::{self, Fork, Made, Share};
+use bulkhead_component::{Code, println};
+use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::{PROCESS_QUOTA_SLOT, PROCESS_SLOTS};
+use core::arch::asm;
+use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+bulkhead_component::entry!(main);
+
+bulkhead_component::slots! {
+    /// What pays for the threads of its children.
+    payer;
+}
+
+/// Says hello, and exits with 7.
+const HELLO: u64 = 0;
+/// Forks; both look at their memory.
+const FORKS: u64 = 1;
+/// Becomes itself again, with [`BECAME`].
+const EXECS: u64 = 2;
+const BECAME: u64 = 3;
+/// Counts how often it began, and faults.
+const FAULTS: u64 = 4;
+/// Maps, protects, shares and unmaps memory.
+const MAPS: u64 = 5;
+/// Forks until it is refused, and each child does.
+const BOMB: u64 = 6;
+/// Forks, exits and waits, as often as the number above the lowest byte says, and says how long it took.
+const COUNTS: u64 = 7;
+/// Runs for ever.
+const SPINS: u64 = 8;
+
+/// A slot that nothing is in.
+const CHILD: u64 = PROCESS_SLOTS as u64 - 1;
+const REGION: u64 = PROCESS_SLOTS as u64 - 2;
+const PART: u64 = PROCESS_SLOTS as u64 - 3;
+/// Where memory is mapped.
+const ADDRESS: u64 = 0x1000_0000;
+
+/// Its own, in each process.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+/// With the stack of 16 KiB, and 4 KiB of other data, 64 KiB of memory that it may write.
+static MEMORY: [AtomicU64; 11 * 512] = [const { AtomicU64::new(0) }; 11 * 512];
+
+fn made() -> Made {
+    Made { quota: PROCESS_QUOTA_SLOT, payer: payer(), to: CHILD }
+}
+
+/// Waits for the child's end, which nobody tells it: a process has no end point.
+fn wait() -> Result<u64, Code> {
+    loop {
+        let record = component_fault(CHILD)?;
+        if record.number != 0 {
+            return Ok(record.syndrome);
+        }
+        let _ = receive(0, counter_ticks() + 1_000);
+    }
+}
+
+fn main(argument: u64) {
+    match argument & 0xff {
+        HELLO => println!("worker: hello"),
+        FORKS => forks(),
+        EXECS => println!("worker: {:?}", process::exec(argument >> 8, BECAME)),
+        BECAME => println!("worker: became itself, number {}", NUMBER.load(Ordering::Relaxed)),
+        FAULTS => {
+            println!("worker: begins with number {}", NUMBER.fetch_add(1, Ordering::Relaxed));
+            // SAFETY: an exception that the kernel takes.
+            unsafe { asm!("brk #2") }
+        }
+        MAPS => maps(),
+        BOMB => bomb(),
+        COUNTS => counts(argument >> 8),
+        SPINS => loop {
+            black_box(NUMBER.fetch_add(1, Ordering::Relaxed));
+        },
+        _ => {}
+    }
+    process::exit(7 + argument);
+}
+
+fn forks() {
+    NUMBER.store(40, Ordering::Relaxed);
+    let mut local = black_box(50);
+    match process::fork(made(), Share { pages: 40, ..Share::default() }) {
+        Ok(Fork::Child) => {
+            local += 1;
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
+            println!("child: {number} {}", black_box(local));
+            process::exit(number);
+        }
+        Ok(Fork::Parent(_)) => {
+            let code = wait();
+            println!("parent: {} {}, child {code:?}", NUMBER.load(Ordering::Relaxed), black_box(local));
+            println!("parent: destroys {:?}, again {:?}", process::destroy(CHILD), process::destroy(CHILD));
+        }
+        Err(code) => println!("worker: no fork, {code:?}"),
+    }
+}
+
+fn maps() {
+    let rights = right::READ | right::WRITE;
+    println!("region: {:?}", process::create_region(PROCESS_QUOTA_SLOT, 3, REGION));
+    println!(
+        "map: {:?}, again {:?}",
+        process::map(REGION, 0, ADDRESS, 2, rights),
+        process::map(REGION, 2, ADDRESS, 1, rights)
+    );
+    println!("writable and executable: {:?}", process::map(REGION, 2, ADDRESS + 0x4000, 1, rights | right::EXECUTE));
+    let word = core::ptr::with_exposed_provenance_mut::<u64>(ADDRESS as usize + 0x1000);
+    // SAFETY: a page that was mapped for this, and which nothing else knows.
+    let zero = unsafe { word.read_volatile() };
+    // SAFETY: the same.
+    unsafe { word.write_volatile(77) };
+    // The same page elsewhere, by a capability to a part of it.
+    println!("share: {:?}", process::share(REGION, 1, 1, right::READ, PART));
+    println!("more rights: {:?}", process::map(PART, 0, ADDRESS + 0x20_0000, 1, rights));
+    println!("part: {:?}", process::map(PART, 0, ADDRESS + 0x20_0000, 1, right::READ));
+    let other = core::ptr::with_exposed_provenance::<u64>(ADDRESS as usize + 0x20_0000);
+    // SAFETY: the same.
+    println!("was {zero}, is {}", unsafe { other.read_volatile() });
+    println!("protect: {:?}", process::protect(ADDRESS, 2, right::READ));
+    println!("unmap: {:?}, again {:?}", process::unmap(ADDRESS, 1), process::unmap(ADDRESS, 1));
+    // A fault, which the maker sees: it may not write any more.
+    // SAFETY: the kernel takes the exception.
+    unsafe { word.write_volatile(78) };
+}
+
+fn bomb() {
+    let mut share = Share { pages: 200, components: 30, threads: 0, regions: 0 };
+    for round in 0_u64.. {
+        match process::fork(made(), share) {
+            // What it has is less than what its parent has.
+            Ok(Fork::Child) => {
+                share = Share {
+                    pages: share.pages.saturating_sub(40),
+                    components: share.components.saturating_sub(1),
+                    ..share
+                }
+            }
+            Ok(Fork::Parent(_)) => {
+                // Another one, and another one.
+                let _ = process::copy_capability(CHILD, PART, 0);
+            }
+            Err(code) => {
+                if round == 0 {
+                    println!("bomb: {code:?}");
+                }
+                share.pages /= 2;
+                share.components /= 2;
+                if share.pages < 20 {
+                    break;
+                }
+            }
+        }
+    }
+    // Spins, as what its quota allows.
+    loop {
+        black_box(NUMBER.fetch_add(1, Ordering::Relaxed));
+    }
+}
+
+fn counts(times: u64) {
+    // Each page is written, so that none is left as the program has it.
+    MEMORY.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+    let (mut least, mut most, mut sum, mut exits) = (u64::MAX, 0, 0, 0);
+    for _ in 0..times {
+        let before = counter_ticks();
+        match process::fork(made(), Share { pages: 40, ..Share::default() }) {
+            // The child is more important than its parent, and runs at once.
+            Ok(Fork::Child) => process::exit(counter_ticks() - before),
+            Ok(Fork::Parent(_)) => {}
+            Err(code) => return println!("worker: no fork, {code:?}"),
+        }
+        let Ok(ticks) = wait() else { return };
+        if process::destroy(CHILD).is_ok() {
+            exits += 1;
+        }
+        (least, most, sum) = (least.min(ticks), most.max(ticks), sum + ticks);
+    }
+    println!("fork: {least} to {most}, sum {sum}, {exits} of {times} exits");
+}
