@@ -12,6 +12,7 @@
 use crate::servers::Servers;
 use bulkhead_arch::kernel::KernelMachine;
 use bulkhead_kernel_abi::boot::{BandRow, ServerRow, Tables, TcapRow};
+use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::{ALL_TICKS, Code, MAX_SERVERS, MAX_TCAPS, NONE};
 use bulkhead_objects::{Claims as ClaimCalls, NEVER};
 use bulkhead_sched::Members;
@@ -184,9 +185,8 @@ impl Servers<'_> {
                 self.room.shares.claims.delegate(claim, own, ALL, 0, &root, now).ok()?;
             }
             for word in row.vector.iter().take(usize::from(row.words)) {
-                // Of a scheduler through which it has not passed there is nothing to say.
-                let scheduler = word.wrapping_shr(48) as u16;
-                let _ = self.room.shares.claims.set_number(claim, scheduler, *word & 0xffff_ffff_ffff);
+                let (scheduler, number) = (word.wrapping_shr(48) as u16, *word & TOKEN_MASK);
+                self.room.shares.claims.pass_through(claim, scheduler, number).ok()?;
             }
         }
         Some(())

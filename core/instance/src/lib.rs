@@ -76,7 +76,9 @@ pub enum WireEnd {
 pub struct Shares {
     /// By number.
     pub schedulers: Vec<SchedulerRow>,
-    /// Claims on time beside those of the servers: their numbers are behind the numbers of the servers.
+    /// By number of the scheduler: what its parent knows its thread by, which is in every claim of its threads. Without one it is 1.
+    pub numbers: Vec<u64>,
+    /// Claims on time beside those of the servers: their numbers are behind the numbers of the servers. Words of schedulers above their own are added.
     pub tcaps: Vec<TcapRow>,
     /// By number; their servers have rows among the servers.
     pub bands: Vec<BandRow>,

@@ -3,17 +3,18 @@
 use crate::program::{self, Program, Use};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
-use crate::{Component, Error, Import, Instance, Interface, ProgramError, Wire, WireEnd, device_addresses};
+use crate::{Component, Error, Import, Instance, Interface, ProgramError, Shares, Wire, WireEnd, device_addresses};
 use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
 use bulkhead_kernel_abi::boot::{
     ComponentRow, DeviceRow, EntryRow, ProgramRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
 };
+use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::image::{
     COMPONENT_DEVICES_END, COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD,
     MAGIC, RAM, SLOTS,
 };
-use bulkhead_kernel_abi::{ALL_TICKS, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, NONE};
+use bulkhead_kernel_abi::{ALL_TICKS, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, MAX_VECTOR, NONE};
 use sha2::{Digest, Sha256};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -232,6 +233,12 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         });
     }
     rows.tcaps.extend(&instance.shares.tcaps);
+    // What has no time yet has passed through nobody.
+    for row in rows.tcaps.iter_mut().filter(|row| row.left_ticks != 0) {
+        let words = words_above(&instance.shares, row.scheduler);
+        row.words = words.len() as u16;
+        row.vector.iter_mut().zip(words).for_each(|(place, word)| *place = word);
+    }
     for (number, (component, program)) in instance.components.iter().zip(programs).enumerate() {
         rows.components.push(ComponentRow {
             name: name(&component.name),
@@ -295,6 +302,23 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         }
     }
     rows
+}
+
+/// What the schedulers above one say of its threads, sorted by their numbers: each the number by which it knows the one below.
+fn words_above(shares: &Shares, id: u16) -> Vec<u64> {
+    let mut words = Vec::new();
+    let mut below = shares.schedulers.iter().position(|row| row.id == id);
+    while let Some((number, row)) = below.and_then(|number| Some((number, shares.schedulers.get(number)?)))
+        && let Some(parent) = shares.schedulers.get(usize::from(row.parent))
+        && words.len() < shares.schedulers.len()
+    {
+        let known = shares.numbers.get(number).copied().unwrap_or(1);
+        words.push(u64::from(parent.id) << 48 | known & TOKEN_MASK);
+        below = Some(row.parent.into());
+    }
+    words.sort_unstable();
+    words.truncate(MAX_VECTOR);
+    words
 }
 
 /// A name as rows have it, with a zero behind it.

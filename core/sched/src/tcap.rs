@@ -387,6 +387,21 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         if claim.vector.set_number(scheduler, priority) { Ok(()) } else { Err(TcapError::Scheduler) }
     }
 
+    /// The number by which a scheduler above knows a claim: what the host says of schedulers that are below another one. Where that scheduler has given one
+    /// already, the worse number stays.
+    ///
+    /// # Errors
+    ///
+    /// There is no such claim, the number cannot be, or there is no room for the word.
+    pub fn pass_through(&mut self, number: u8, scheduler: u16, priority: u64) -> Result<(), TcapError> {
+        if priority == 0 || priority > MAX_NUMBER {
+            return Err(TcapError::Priority);
+        }
+        let claim = self.claim_mut(number).ok_or(TcapError::Number)?;
+        let word = Vector::of(scheduler, priority);
+        if claim.vector.join(&word, scheduler, priority) { Ok(()) } else { Err(TcapError::Full) }
+    }
+
     /// Changes the permanent number of a claim's own scheduler.
     ///
     /// # Errors

@@ -52,6 +52,31 @@ fn tcap_01_a_worse_number_of_one_common_scheduler_forbids() {
     assert!(test(NET, &[(ROOT, 2), (NET, 60)]), "what one alone has does not count");
 }
 
+/// CH-51, CH-53: what the host says of schedulers above one is in the vector, the worse number where both say one, and it is passed on.
+#[test]
+fn a_claim_has_the_words_of_schedulers_above_its_own() {
+    let mut claims = Claims::<16, 4>::new();
+    let root = root(0, 100, 1_000);
+    claims.make_own(0, 0, 1, 1).expect("free");
+    claims.create(1, 3, 7).expect("free");
+    claims.delegate(1, 0, ALL, 0, &root, 0).expect("room");
+    let of = |claims: &Claims<16, 4>| claims.claim(1).map(|claim| numbers(&claim.vector())).expect("made");
+    assert_eq!(of(&claims), [(KERNEL, 0), (1, 1), (3, 7)]);
+    for (scheduler, number) in [(2, 5), (1, 20), (2, 4)] {
+        claims.pass_through(1, scheduler, number).expect("room");
+    }
+    assert_eq!(of(&claims), [(KERNEL, 0), (1, 20), (2, 5), (3, 7)]);
+    for (scheduler, number) in [(2, 0), (2, MAX_NUMBER + 1)] {
+        assert_eq!(claims.pass_through(1, scheduler, number), Err(TcapError::Priority));
+    }
+    assert_eq!(claims.pass_through(9, 2, 5), Err(TcapError::Number));
+    for scheduler in 4..16 {
+        claims.pass_through(1, scheduler, 9).expect("room for 16");
+    }
+    let before = of(&claims);
+    assert_eq!((claims.pass_through(1, 16, 9), of(&claims)), (Err(TcapError::Full), before));
+}
+
 /// TCAP-01, CH-52, CH-50: 4 of 10 are delegated, 6 and 4 remain; the receiver keeps its own scheduler and gets the giver's.
 #[test]
 fn tcap_01_four_of_ten() {

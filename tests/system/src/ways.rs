@@ -182,6 +182,7 @@ impl Setting {
             servers: vec![ServerRow { holder: 0, ..endless() }],
             shares: Shares {
                 schedulers: vec![SchedulerRow { thread: 2, parent: NONE, id: ID, reserved: 0 }],
+                numbers: Vec::new(),
                 tcaps: vec![claim(2), claim(3)],
                 bands: Vec::new(),
                 members: vec![member(0), member(1), own],

@@ -115,19 +115,19 @@ fn bands(tables: &Tables<'_>, findings: &mut Findings) {
     }
 }
 
-/// A vector: sorted, of schedulers that there are, without that of the claim itself.
+/// A vector: sorted, a word with a number for each scheduler above that of the claim itself, and nothing else.
 fn has_vector(tables: &Tables<'_>, row: &TcapRow) -> bool {
     let words = usize::from(row.words);
     if words > MAX_VECTOR {
         return false;
     }
     let (used, unused) = row.vector.split_at(words);
-    let known = |word: &u64| {
-        let id = word >> ID_SHIFT;
-        (1..=tables.schedulers.len() as u64).contains(&id) && id != u64::from(row.scheduler) && word & TOKEN_MASK != 0
-    };
-    let ids: Vec<u64> = used.iter().map(|word| word >> ID_SHIFT).collect();
-    used.iter().all(known) && ids.is_sorted_by(|one, other| one < other) && unused.iter().all(|word| *word == 0)
+    let own = (0..).zip(tables.schedulers).find(|(_, one)| row.left_ticks != 0 && one.id == row.scheduler);
+    let above = own.and_then(|(number, _)| chain(tables, number)).unwrap_or_default();
+    let above: BTreeSet<u64> = above.iter().skip(1).map(|one| u64::from(id_of(tables, *one))).collect();
+    let ids = used.iter().map(|word| word >> ID_SHIFT);
+    let has_numbers = used.iter().all(|word| word & TOKEN_MASK != 0);
+    has_numbers && ids.eq(above) && unused.iter().all(|word| *word == 0)
 }
 
 /// Those of servers come first and are on all that these have; others are one thread's, or one end point's and without time.
@@ -145,7 +145,7 @@ fn claims(tables: &Tables<'_>, findings: &mut Findings) {
                     let (left, server) = (row.left_ticks == ALL_TICKS, row.server == server);
                     left && server && row.scheduler == owner && row.priority == 0
                 }
-                false if row.left_ticks == 0 => row.server == NONE && row.words == 0 && row.priority != 0,
+                false if row.left_ticks == 0 => row.server == NONE && row.priority != 0,
                 false => row.left_ticks == ALL_TICKS && owner != 0 && (1..=TOKEN_MASK).contains(&row.priority),
             };
             is_of_its_server && is_plain(row) && is_known(row) && has_vector(tables, row)

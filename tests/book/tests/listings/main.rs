@@ -15,6 +15,7 @@ const SITTINGS: &[&[&str]] = &[
     &["devices.md", "giving.md"],
     &["your-own-guest.md"],
     &["components.md"],
+    &["your-own-scheduler.md"],
     &["serving-others.md"],
     &["experiments.md"],
     &["porting.md"],
@@ -77,6 +78,11 @@ fn the_chapter_about_guests_holds() {
 #[test]
 fn the_chapter_about_components_holds() {
     type_pages(&["components.md"]);
+}
+
+#[test]
+fn the_chapter_about_schedulers_holds() {
+    type_pages(&["your-own-scheduler.md"]);
 }
 
 #[test]

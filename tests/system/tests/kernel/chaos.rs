@@ -5,7 +5,7 @@ use crate::servers::{MILLISECOND, numbers};
 use bulkhead_system_tests::kernel::chaos::{
     NOTIFIES, POLLS, SLEEPS, SPINS, TAKES, WAITS, WAKES, count_limited, count_yields, subsystem,
 };
-use bulkhead_system_tests::kernel::{Place, run};
+use bulkhead_system_tests::kernel::{Place, described, run};
 
 /// The probe spins for ten periods of 10 ms and says how much it ran.
 const PROBE_SPINS: u64 = 110;
@@ -101,4 +101,67 @@ fn a_limited_signal_takes_little_more_than_its_parts() {
         let parts = signal.most + CALL + limiter.most;
         assert!(limited.most.abs_diff(parts) * 100 <= 10 * parts, "{limited:?} of {parts}");
     }
+}
+
+/// CH-51, CH-53, CH-57: a ChaosRT below another one is a task of that one, and its own tasks are no more important there than it is: they run behind a better task of the
+/// outer one, and before a less important one.
+#[test]
+fn a_scheduler_below_another_one_has_what_that_one_leaves() {
+    const TEXT: &str = r#"version = 1
+server = [{ name = "vm", holder = "outer" }]
+scheduler = [{ name = "outer", component = "outer" }, { name = "inner", component = "inner", parent = "outer" }]
+
+[[component]]
+name = "outer"
+program = "component:chaosrt.elf"
+# Tasks of priority 1 (better), 3 (the inner scheduler) and 5.
+threads = [{ name = "main", server = "vm", argument = 0x060402 }]
+callers = { stacks = 2, bytes = "4 KiB" }
+bind = { scheduler = "scheduler:outer", threads = "threads:outer", ways = "empty:1" }
+
+[[component]]
+name = "first"
+program = "component:tasks.elf"
+threads = [{ name = "main", server = "vm", priority = 6, argument = 0x14_0000 }]
+end_points = [{ thread = "main", signals = ["news"] }]
+bind = { end = "outer.end", give_way = "outer.give_way", block = "outer.block", sleep = "outer.sleep", wake = "outer.wake", notify = "outer.notify#0", allocate = "outer.allocate", release = "outer.release", news = "receive:main" }
+
+[[component]]
+name = "inner"
+program = "component:chaosrt.elf"
+threads = [{ name = "main", server = "vm", priority = 10, argument = 0x0404 }]
+callers = { stacks = 2, bytes = "4 KiB" }
+bind = { scheduler = "scheduler:inner", threads = "threads:inner", ways = "empty:1" }
+
+[[component]]
+name = "last"
+program = "component:tasks.elf"
+threads = [{ name = "main", server = "vm", priority = 14, argument = 0x14_0200 }]
+end_points = [{ thread = "main", signals = ["news"] }]
+bind = { end = "outer.end", give_way = "outer.give_way", block = "outer.block", sleep = "outer.sleep", wake = "outer.wake", notify = "outer.notify#0", allocate = "outer.allocate", release = "outer.release", news = "receive:main" }
+
+[[component]]
+name = "tasks"
+program = "component:tasks.elf"
+threads = [
+  { name = "one", server = "vm", scheduler = "inner", priority = 10, argument = 0x3c_0000 },
+  { name = "two", server = "vm", scheduler = "inner", priority = 10, argument = 0x3c_0100 },
+]
+end_points = [{ thread = "two", signals = ["news"] }]
+bind = { end = "inner.end", give_way = "inner.give_way", block = "inner.block", sleep = "inner.sleep", wake = "inner.wake", notify = "inner.notify#0", allocate = "inner.allocate", release = "inner.release", news = "receive:two" }
+"#;
+    let said = run(&described(TEXT).bytes, Place::Board);
+    println!("{said:#?}");
+    // The first one of the outer scheduler, the two of the inner one, and the last one, in the order in which they print.
+    let ran = |place: usize| -> Vec<u64> {
+        let words = said[place].split(|one: char| !one.is_ascii_digit());
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let ([_, first, _, longest], [0, one, ..], [1, two, ..]) = (&ran(0)[..], &ran(1)[..], &ran(2)[..]) else {
+        panic!("{said:?}")
+    };
+    // Of its 20 ms it loses what decisions take, and to nobody's turn.
+    assert!(*first > 16 * MILLISECOND && *longest < MILLISECOND / 4, "{said:?}");
+    // Theirs are 60 ms together: had the last one had turns in them, there would be less.
+    assert!(one.abs_diff(*two) <= MILLISECOND + 5_000 && one + two > 49 * MILLISECOND, "{said:?}");
 }

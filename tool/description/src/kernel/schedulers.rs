@@ -54,12 +54,29 @@ impl<'r> Resolver<'r> {
         self.tree();
         let file = self.file;
         let own: Vec<Option<usize>> = file.scheduler.iter().map(|scheduler| self.own_thread(scheduler)).collect();
+        self.leads_one(&own);
         let threads: Vec<_> = self.threads().collect();
         for (number, (component, thread)) in threads.into_iter().enumerate() {
             let Some(server) = self.server_of(thread) else { continue };
             match own.iter().position(|one| *one == Some(number)) {
                 Some(leads) => self.leader(thread, server, leads),
                 None => self.member(component, thread, server),
+            }
+        }
+    }
+
+    /// No thread takes the events of two schedulers.
+    fn leads_one(&mut self, own: &[Option<usize>]) {
+        let file = self.file;
+        for (number, (scheduler, thread)) in file.scheduler.iter().zip(own).enumerate() {
+            let first = own.iter().take(number).position(|other| thread.is_some() && other == thread);
+            if let Some(first) = first.and_then(|first| file.scheduler.get(first)) {
+                let (name, other) = (&scheduler.name.value, &first.name.value);
+                let message = format!("one thread takes the events of schedulers `{other}` and `{name}`");
+                let diagnostic =
+                    Diagnostic::new(Code::SchedulerThread, message).at(scheduler.component.span, "the second one");
+                let diagnostic = diagnostic.at(first.component.span, "the first one");
+                self.push(diagnostic.help("give each scheduler a thread of its own: `thread = \"main\"` names it"));
             }
         }
     }

@@ -14,19 +14,20 @@ use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
 use bulkhead_instance::Member;
 use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, TcapRow};
-use bulkhead_kernel_abi::capability::TOKEN_MASK;
-use bulkhead_kernel_abi::{ALL_TICKS, MAX_TCAPS, MAX_VECTOR, NONE};
+use bulkhead_kernel_abi::{ALL_TICKS, MAX_TCAPS, NONE};
 
 /// Number of a scheduler's thread for it when the description does not say: behind the scheduler's own, which is 1.
 const DEFAULT_PRIORITY: u64 = 2;
-/// Where the scheduler's id is in a word of a vector.
-const ID_SHIFT: u32 = 48;
+/// Bits of a token.
+const TOKEN_BITS: u64 = 48;
 
 /// Schedulers, claims and bands, as the writer takes them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares {
     /// By number.
     pub(super) schedulers: Vec<SchedulerRow>,
+    /// By number of the scheduler: by what its parent knows it.
+    numbers: Vec<u64>,
     /// Claims that do not go with a server.
     pub(super) tcaps: Vec<TcapRow>,
     /// By number.
@@ -40,8 +41,8 @@ pub(super) struct Shares {
 impl Shares {
     /// As the writer takes them.
     pub(super) fn rows(self) -> bulkhead_instance::Shares {
-        let Self { schedulers, tcaps, bands, members, claims: _ } = self;
-        bulkhead_instance::Shares { schedulers, tcaps, bands, members }
+        let Self { schedulers, numbers, tcaps, bands, members, claims: _ } = self;
+        bulkhead_instance::Shares { schedulers, numbers, tcaps, bands, members }
     }
 
     /// The claim that a thread runs on.
@@ -70,19 +71,16 @@ fn number_of(thread: &Thread) -> u64 {
 }
 
 /// A claim that does not go with a server: on everything of one, or on nothing yet.
-fn claim(server: Option<u16>, scheduler: u16, priority: u64, words: &[u64]) -> TcapRow {
-    let mut row = TcapRow {
+fn claim(server: Option<u16>, scheduler: u16, priority: u64) -> TcapRow {
+    TcapRow {
         server: server.unwrap_or(NONE),
         scheduler,
         left_ticks: if server.is_some() { ALL_TICKS } else { 0 },
         expires_ticks: ALL_TICKS,
         end_point: NONE,
         priority,
-        words: short(words.len()),
         ..TcapRow::default()
-    };
-    row.vector.iter_mut().zip(words).for_each(|(place, word)| *place = *word);
-    row
+    }
 }
 
 impl<'r> Resolver<'r> {
@@ -101,6 +99,10 @@ impl<'r> Resolver<'r> {
                 reserved: 0,
             })
             .collect();
+        let threads: Vec<_> = self.threads().collect();
+        let known =
+            |leader: &Option<usize>| leader.and_then(|thread| threads.get(thread)).map(|(_, thread)| number_of(thread));
+        shares.numbers = own.iter().map(|leader| known(leader).unwrap_or(DEFAULT_PRIORITY)).collect();
         let mut labels = vec![0_u64; file.scheduler.len()];
         for (number, (_, thread)) in self.threads().enumerate() {
             let paid = self.server_of(thread).and_then(|server| Some((server, servers.number(server)?)));
@@ -115,13 +117,7 @@ impl<'r> Resolver<'r> {
                 continue;
             };
             let tcap = if has_own {
-                let words = self.words(scheduler, server, &own);
-                shares.tcaps.push(claim(
-                    Some(root),
-                    scheduler.map_or(0, |one| id(short(one))),
-                    number_of(thread),
-                    &words,
-                ));
+                shares.tcaps.push(claim(Some(root), scheduler.map_or(0, |one| id(short(one))), number_of(thread)));
                 first_claim.saturating_add(short(shares.tcaps.len() - 1))
             } else {
                 root
@@ -140,7 +136,7 @@ impl<'r> Resolver<'r> {
         for thread in takers {
             let scheduler = shares.members.iter().find(|member| member.thread == *thread).map(|one| one.scheduler);
             let scheduler = scheduler.filter(|one| *one != NONE).map_or(0, id);
-            shares.tcaps.push(claim(None, scheduler, DEFAULT_PRIORITY, &[]));
+            shares.tcaps.push(claim(None, scheduler, DEFAULT_PRIORITY));
             given.push(first_claim.saturating_add(short(shares.tcaps.len() - 1)));
         }
         self.count_claims(usize::from(first_claim) + shares.tcaps.len());
@@ -157,25 +153,6 @@ impl<'r> Resolver<'r> {
         }
         let written = thread.scheduler.as_ref().and_then(|name| self.scheduler_number(name));
         Some((Some(written.unwrap_or(holder)), true))
-    }
-
-    /// What the schedulers above say of one's threads, up to the one that holds the server: the number of the thread by which each is known to the next.
-    fn words(&self, scheduler: Option<usize>, server: &str, own: &[Option<usize>]) -> Vec<u64> {
-        let (Some(scheduler), Some(holder)) = (scheduler, self.holder_of(server)) else { return Vec::new() };
-        let threads: Vec<_> = self.threads().collect();
-        let mut words = Vec::new();
-        for pair in self.above(scheduler).windows(2) {
-            let [below, above] = pair else { continue };
-            if *below == holder {
-                break;
-            }
-            let leader = own.get(*below).copied().flatten().and_then(|thread| threads.get(thread));
-            let number = leader.map_or(DEFAULT_PRIORITY, |(_, thread)| number_of(thread));
-            words.push(u64::from(id(short(*above))) << ID_SHIFT | number & TOKEN_MASK);
-        }
-        words.sort_unstable();
-        words.truncate(MAX_VECTOR);
-        words
     }
 
     fn has_no_scheduler(&mut self, thread: &Located<Thread>) {
@@ -207,7 +184,7 @@ impl<'r> Resolver<'r> {
             (0_u16..).zip(&self.file.scheduler).filter(|(_, one)| self.find(&one.component) == Some(callee));
         let threads = of_callee.flat_map(|(scheduler, _)| shares.threads_of(scheduler));
         let labels = threads.filter(|member| own.contains(&usize::from(member.thread))).map(|member| member.label);
-        labels.filter(|label| *label < u64::from(ID_SHIFT)).fold(0, |set, label| set | 1 << label)
+        labels.filter(|label| *label < TOKEN_BITS).fold(0, |set, label| set | 1 << label)
     }
 
     /// Number of a component's first thread.

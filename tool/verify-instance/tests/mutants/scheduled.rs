@@ -47,23 +47,15 @@ fn sample() -> Vec<u8> {
     let server = ServerRow { holder: NONE, band: NONE, background: 255, ..ServerRow::default() };
     let place = ServerRow { rule: 1, flags: 1, chunks: 8, level: 1, band: 0, ..server };
     let scheduler = |number: u16, parent: u16| SchedulerRow { thread: number, parent, id: number + 1, reserved: 0 };
-    // What the schedulers above say is before the number of its own.
-    let claim = |server: u16, scheduler: u16, words: &[u64]| {
-        let mut vector = [0; 16];
-        words.iter().zip(&mut vector).for_each(|(word, place)| *place = *word);
-        TcapRow {
-            left_ticks: if server == NONE { 0 } else { ALL_TICKS },
-            server,
-            scheduler,
-            words: words.len() as u16,
-            end_point: NONE,
-            priority: 9,
-            vector,
-            expires_ticks: ALL_TICKS,
-            reserved: 0,
-        }
+    let claim = |server: u16, scheduler: u16| TcapRow {
+        left_ticks: if server == NONE { 0 } else { ALL_TICKS },
+        server,
+        scheduler,
+        end_point: NONE,
+        priority: 9,
+        expires_ticks: ALL_TICKS,
+        ..TcapRow::default()
     };
-    let (first, second) = (1 << 48 | 9, 2 << 48 | 9);
     let member = |thread: u16, scheduler: u16, tcap: u16, label: u64| Member { thread, scheduler, tcap, label };
     let instance = Instance {
         processes: bulkhead_instance::Processes::default(),
@@ -79,13 +71,8 @@ fn sample() -> Vec<u8> {
         wires: Vec::new(),
         shares: Shares {
             schedulers: vec![scheduler(0, NONE), scheduler(1, 0), scheduler(2, 1)],
-            tcaps: vec![
-                claim(HELD, 1, &[]),
-                claim(HELD, 2, &[first]),
-                claim(HELD, 3, &[first, second]),
-                claim(HELD, 3, &[first, second]),
-                claim(NONE, 3, &[]),
-            ],
+            numbers: vec![1, 9, 9],
+            tcaps: vec![claim(HELD, 1), claim(HELD, 2), claim(HELD, 3), claim(HELD, 3), claim(NONE, 3)],
             bands: vec![BandRow {
                 shortest_period_ticks: 100,
                 longest_period_ticks: 500,
@@ -187,6 +174,7 @@ pub(crate) const CORRUPTIONS: &[Corruption] = &[
     ("vector with a scheduler twice", Kind::Claim, |mutant| claim(mutant, 2, |row| row.vector[1] = row.vector[0])),
     ("vector that is longer", Kind::Claim, |mutant| claim(mutant, 2, |row| row.words = 1)),
     ("vector without end", Kind::Claim, |mutant| claim(mutant, 2, |row| row.words = 17)),
+    ("vector that forgets one", Kind::Claim, |mutant| claim(mutant, 1, |row| (row.words, row.vector[0]) = (0, 0))),
     ("word of nobody", Kind::Claim, |mutant| claim(mutant, 1, |row| row.vector[0] = 4 << 48 | 9)),
     ("word of the kernel", Kind::Claim, |mutant| claim(mutant, 1, |row| row.vector[0] = 9)),
     ("word without a number", Kind::Claim, |mutant| claim(mutant, 1, |row| row.vector[0] = 1 << 48)),
