@@ -10,6 +10,7 @@ use bulkhead_component::println;
 use bulkhead_component::process::{self, Made, Share};
 use bulkhead_kernel_abi::accounts::FaultKind;
 use bulkhead_kernel_abi::capability::right;
+use core::ops::Range;
 
 bulkhead_component::entry!(main);
 
@@ -22,11 +23,10 @@ bulkhead_component::slots! {
     jobs;
     /// The number of the program that they are made of.
     worker;
+    /// Two empty slots: what a child is given, and the child.
+    room;
 }
 
-/// Empty slots of its table: what a child is given, and the child.
-const GIVEN: u64 = 40;
-const CHILD: u64 = 41;
 /// The end of the list of children.
 const END: u64 = 0xff;
 /// Begins again: the fourth of what a worker does is a fault.
@@ -36,15 +36,28 @@ const EXECS: u64 = 2;
 /// Counts, as often as the number above says.
 const COUNTS: u64 = 7;
 
+/// Where its child is.
+fn child() -> u64 {
+    room() + 1
+}
+
+/// What it is given.
+fn given() -> Range<u64> {
+    room()..child()
+}
+
+fn made() -> Made {
+    Made { quota: quota(), payer: jobs(), to: child() }
+}
+
 fn main(argument: u64) {
     // Who is given it, runs threads on it, and changes nothing of it.
-    if let Err(code) = process::copy_capability(jobs(), GIVEN, right::BIND) {
+    if let Err(code) = process::copy_capability(jobs(), room(), right::BIND) {
         return println!("spawner: no server for children, {code:?}");
     }
-    let refused = Made { quota: quota(), payer: jobs(), to: CHILD };
     let share = Share { pages: 3, ..Share::default() };
-    println!("spawner: too small {:?}", process::spawn(worker(), 0, refused, GIVEN..CHILD, share));
-    println!("spawner: no program {:?}", process::spawn(99, 0, refused, GIVEN..CHILD, share));
+    println!("spawner: too small {:?}", process::spawn(worker(), 0, made(), given(), share));
+    println!("spawner: no program {:?}", process::spawn(99, 0, made(), given(), share));
     for role in argument.to_le_bytes().map(u64::from).into_iter().take_while(|role| *role != END) {
         run(role);
     }
@@ -58,9 +71,8 @@ fn run(role: u64) {
         COUNTS => role | 64 << 8,
         _ => role,
     };
-    let made = Made { quota: quota(), payer: jobs(), to: CHILD };
     let share = Share { pages: 96, components: 1, threads: 1, regions: 1 };
-    let bits = match process::spawn(worker(), argument, made, GIVEN..CHILD, share) {
+    let bits = match process::spawn(worker(), argument, made(), given(), share) {
         Ok(bits) => bits,
         Err(code) => return println!("spawner: {role} is refused, {code:?}"),
     };
@@ -70,7 +82,7 @@ fn run(role: u64) {
             Ok((found, _)) if found & bits == bits => {}
             other => return println!("spawner: told {other:?}, not {bits:#x}"),
         }
-        let Ok(record) = component_fault(CHILD) else { return println!("spawner: no record") };
+        let Ok(record) = component_fault(child()) else { return println!("spawner: no record") };
         if record.kind == FaultKind::Exited.number() {
             println!("spawner: {role} exited with {}", record.syndrome);
         } else {
@@ -78,10 +90,10 @@ fn run(role: u64) {
         }
         ends += 1;
         if role == FAULTS && ends < 3 {
-            println!("spawner: again {:?}", component_reset(CHILD));
+            println!("spawner: again {:?}", component_reset(child()));
         } else {
             break;
         }
     }
-    println!("spawner: {role} is taken apart {:?}", process::destroy(CHILD));
+    println!("spawner: {role} is taken apart {:?}", process::destroy(child()));
 }

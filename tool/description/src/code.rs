@@ -302,6 +302,10 @@ codes! {
     HeldElsewhere BH1239 Error "thread of a scheduler that does not hold its server";
     SchedulerThread BH1240 Error "scheduler without a thread that can take its events";
     TooManyVetoes BH1241 Error "too many servers that can be passed over";
+    ProcessSlots BH1246 Error "slots of a process that do not fit its program";
+    UnknownProgram BH1247 Error "unknown program of processes";
+    NoQuota BH1248 Error "component that makes processes without a quota";
+    BadQuota BH1249 Error "quota that is none";
     CallerNotHeld BH1251 Error "caller of a scheduler on a server that it does not hold";
     SchedulerElsewhere BH1252 Error "scheduler in the hands of another component";
     UnknownHanded BH1253 Error "scheduler, server or band that a binding names and that does not exist";

@@ -27,7 +27,7 @@ fn image(children: &[u8], pages: u32, children_first: bool) -> Vec<u8> {
     capabilities.resize(TABLE, Capability::NULL);
     let import = |name: &str, slot: u64| Import { name: name.to_owned(), slot };
     let mut imports: Vec<Import> = SLOTS.iter().zip(1..).map(|(name, slot)| import(name, slot)).collect();
-    imports.push(import("worker", 0));
+    imports.extend([import("worker", 0), import("room", 40)]);
     let worker = Interface::read(&files[2]).expect("a program");
     assert_eq!(worker.imports.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["payer"]);
     let level = |level: u8| ServerRow { holder: NONE, band: NONE, background: 255, level, ..ServerRow::default() };

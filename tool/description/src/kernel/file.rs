@@ -32,6 +32,9 @@ table! {
         /// Wires that are taken from: what other instances may send to.
         #[schemars(default, length(max = MAX_WIRES))]
         wire: Vec<Located<Wire>>,
+        /// Programs of which components make processes at run time.
+        #[schemars(default)]
+        program: Vec<Located<Program>>,
         /// Components; the order gives their numbers.
         #[schemars(default)]
         component: Vec<Located<Component>>,
@@ -162,6 +165,22 @@ table! {
 }
 
 table! {
+    /// A program of processes. Its pages are in the image once; what a process writes is copied for each.
+    pub struct Program {
+        /// Name, unique among programs, at most 15 bytes.
+        #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9_-]{0,14}$"))]
+        name: Located<String>,
+        /// A path relative to this file; the prefix `component:` means the directory of built components.
+        file: Located<String>,
+        /// Its first thread's stack; default `"8 KiB"`.
+        stack: Option<Located<Size>>,
+        /// What each function that the program calls is given by who makes a process: names, of slot 2 and those behind it.
+        #[schemars(default)]
+        slots: Vec<Located<String>>,
+    }
+}
+
+table! {
     /// A component: a program with an address space and a capability table of its own.
     pub struct Component {
         /// Name, unique among components, at most 15 bytes.
@@ -184,7 +203,7 @@ table! {
         #[schemars(default)]
         interrupts: Vec<Located<Interrupt>>,
         /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"` (`"COMPONENT.FUNCTION#TOKEN"`), `"send:COMPONENT.SIGNAL"`,
-        /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"component:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
+        /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"component:NAME"`, `"quota"`, `"program:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
         /// `"thread:NAME"`, `"thread:COMPONENT.NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"`, `"empty:COUNT"` or `"wire:PORT.NAME"`; a list fills slots one after the other.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
@@ -197,8 +216,10 @@ table! {
         supervisor: Option<Located<String>>,
         /// Its threads use floating point; default false.
         floating_point: Option<Located<bool>>,
-        /// Memory of the pool that it may give out.
+        /// Memory of the pool that it may give out, whole pages.
         quota: Option<Located<Size>>,
+        /// How many processes it may have at once, each with a thread; those of its processes among them. Default 0.
+        processes: Option<Located<u64>>,
         /// Ends of channels of the partition that it uses.
         #[schemars(default)]
         ports: Vec<Located<String>>,

@@ -29,7 +29,7 @@ impl Resolver<'_> {
         target: &Located<String>,
         (servers, shares): (&Servers, &Shares),
     ) -> Option<Option<Vec<Capability>>> {
-        let (kind, name) = target.value.split_once(':')?;
+        let (kind, name) = target.value.split_once(':').unwrap_or((target.value.as_str(), ""));
         let with = |rights: u8, capability: Capability| vec![Capability { rights, ..capability }];
         Some(match kind {
             "scheduler" => {
@@ -54,6 +54,10 @@ impl Resolver<'_> {
             }
             "band" => self.known_band(target, name, servers).map(|band| vec![granted(Kind::Band, band, 0)]),
             "empty" => self.empty(target, name),
+            "quota" if name.is_empty() => {
+                let component = self.file.component.get(component)?;
+                self.own_quota(component, target).map(|number| vec![super::processes::quota(number)])
+            }
             _ => return None,
         })
     }

@@ -4,6 +4,7 @@ use super::devices::Devices;
 use super::end_points::EndPoints;
 use super::file::{Component, OnFault};
 use super::limits::DEFAULT_STACK_BYTES;
+use super::processes::processes;
 use super::programs::Program;
 use super::resolve::{Made, Resolver, Table};
 use super::servers::Servers;
@@ -22,7 +23,7 @@ impl Resolver<'_> {
     /// Lays the instance out; `None` when that fails, which is reported.
     pub(super) fn lay_out(
         &mut self,
-        programs: &[Option<Program>],
+        (programs, process_programs): (&[Option<Program>], &[Option<Program>]),
         (servers, end_points, interrupts): (&Servers, &EndPoints, &[BindingRow]),
         (tables, devices, shares, wires): (Vec<Table>, Devices, Shares, &Wires),
     ) -> Option<Made> {
@@ -42,7 +43,7 @@ impl Resolver<'_> {
             bindings: interrupts.to_vec(),
             shares: shares.rows(),
             wires: wires.all().to_vec(),
-            processes: bulkhead_instance::Processes::default(),
+            processes: processes(file, process_programs)?,
         };
         match write(&instance) {
             Ok(bytes) => Some(Made {

@@ -31,6 +31,7 @@ impl Resolver<'_> {
         unique_names(file.band.iter().map(|one| &one.name), "band", self.report);
         unique_names(file.scheduler.iter().map(|one| &one.name), "scheduler", self.report);
         unique_names(file.component.iter().map(|one| &one.name), "component", self.report);
+        unique_names(file.program.iter().map(|one| &one.name), "program", self.report);
         for component in &file.component {
             let name = &component.name;
             if (NAME_BYTES + 1..=31).contains(&name.len()) {
@@ -83,16 +84,7 @@ impl Resolver<'_> {
             let stacks = component.threads.iter().filter_map(|thread| thread.stack.as_ref());
             for size in stacks.chain(component.callers.iter().map(|callers| &callers.bytes)) {
                 let Some(bytes) = self.size(size) else { continue };
-                let is_whole = bytes > 0 && bytes.is_multiple_of(PAGE_BYTES) && bytes <= MAX_STACK_BYTES;
-                if !is_whole {
-                    let message = format!("a stack of {} is none", format_size(bytes));
-                    let most = format_size(MAX_STACK_BYTES);
-                    let nearest = bytes.clamp(PAGE_BYTES, MAX_STACK_BYTES).next_multiple_of(PAGE_BYTES);
-                    let diagnostic = Diagnostic::new(Code::BadStack, message)
-                        .at(size.span, format!("expected whole pages of 4 KiB, at most {most}"));
-                    let replacement = format!("\"{}\"", format_size(nearest));
-                    self.push(diagnostic.suggest(size.span, replacement, "the next one that works"));
-                }
+                self.stack_size(size.span, bytes);
             }
             if let Some(callers) = &component.callers {
                 let stacks = &callers.stacks;
@@ -103,7 +95,27 @@ impl Resolver<'_> {
                 }
             }
         }
+        for size in file.program.iter().filter_map(|program| program.stack.as_ref()) {
+            if let Some(bytes) = self.size(size) {
+                self.stack_size(size.span, bytes);
+            }
+        }
+        self.quotas();
         self.pool();
+    }
+
+    /// A stack is whole pages, and not too many.
+    fn stack_size(&mut self, span: Span, bytes: u64) {
+        let is_whole = bytes > 0 && bytes.is_multiple_of(PAGE_BYTES) && bytes <= MAX_STACK_BYTES;
+        if !is_whole {
+            let message = format!("a stack of {} is none", format_size(bytes));
+            let most = format_size(MAX_STACK_BYTES);
+            let nearest = bytes.clamp(PAGE_BYTES, MAX_STACK_BYTES).next_multiple_of(PAGE_BYTES);
+            let diagnostic = Diagnostic::new(Code::BadStack, message)
+                .at(span, format!("expected whole pages of 4 KiB, at most {most}"));
+            let replacement = format!("\"{}\"", format_size(nearest));
+            self.push(diagnostic.suggest(span, replacement, "the next one that works"));
+        }
     }
 
     /// Quotas are parts of the pool.
@@ -173,9 +185,7 @@ impl Resolver<'_> {
     pub(super) fn not_yet(&mut self) {
         let file = self.file;
         let mut later: Vec<(Span, &str)> = Vec::new();
-        later.extend(file.pool.iter().map(|pool| (pool.span, "a pool")));
         for component in &file.component {
-            later.extend(component.quota.iter().map(|quota| (quota.span, "a quota")));
             let floating_point = component.floating_point.as_ref().filter(|state| state.value);
             later.extend(floating_point.map(|state| (state.span, "floating point of components")));
             self.ports(component);

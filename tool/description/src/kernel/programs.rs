@@ -27,7 +27,7 @@ impl Resolver<'_> {
         file.component.iter().map(|component| self.program(&component.program)).collect()
     }
 
-    fn program(&mut self, name: &Located<String>) -> Option<Program> {
+    pub(super) fn program(&mut self, name: &Located<String>) -> Option<Program> {
         let path = name.strip_prefix(COMPONENT_PREFIX).map(|rest| format!("{COMPONENT_FOLDER}{rest}"));
         let place = Located { value: path.unwrap_or_else(|| name.value.clone()), span: name.span };
         let bytes = self.files.read(&place, self.report)?;

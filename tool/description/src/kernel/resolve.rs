@@ -80,6 +80,7 @@ pub(crate) fn instance(
     resolver.schedulers();
     resolver.sizes();
     let programs = resolver.programs();
+    let process_programs = resolver.process_programs();
     let mut end_points = resolver.end_points();
     let (shares, given) = resolver.shares(&servers, &end_points.takers());
     end_points.take(&given);
@@ -102,7 +103,11 @@ pub(crate) fn instance(
     if resolver.report.count(Severity::Error) > before {
         return None;
     }
-    resolver.lay_out(&programs, (&servers, &end_points, &interrupts), (tables, devices, shares, &wires))
+    resolver.lay_out(
+        (&programs, &process_programs),
+        (&servers, &end_points, &interrupts),
+        (tables, devices, shares, &wires),
+    )
 }
 
 impl<'r> Resolver<'r> {
@@ -187,6 +192,11 @@ impl<'r> Resolver<'r> {
                 if signature == DEVICE_SIGNATURE || first.starts_with("device:") {
                     let address = self.registers(number, first, signature, known.devices);
                     table.imports.extend(address.map(|slot| Import { name: import.name.clone(), slot }));
+                    continue;
+                }
+                if let Some(name) = first.strip_prefix("program:") {
+                    let found = self.program_number(component, first, name);
+                    table.imports.extend(found.map(|slot| Import { name: import.name.clone(), slot }));
                     continue;
                 }
                 table.imports.push(Import { name: import.name.clone(), slot: table.capabilities.len() as u64 });
@@ -296,7 +306,7 @@ impl<'r> Resolver<'r> {
         let Some((component, function)) = callee.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"component:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\", \"empty:COUNT\" or \"wire:PORT.NAME\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"component:NAME\", \"quota\", \"program:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\", \"empty:COUNT\" or \"wire:PORT.NAME\"",
             ));
             return None;
         };
