@@ -317,27 +317,21 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 passed_ticks = self.outside.machine.counter_ticks();
                 continue;
             }
+            // Dates are no driver's work: who sleeps until an instant at which a device rings would else spend its driver's budget.
+            if passed_ticks != 0 {
+                let _ = self.outside.servers.advance(passed_ticks);
+            }
             match self.objects.binding_of(intid.0) {
                 Some(binding) => {
-                    // Dates are no driver's work: who sleeps until an instant at which a device rings would else spend its driver's budget.
-                    if passed_ticks != 0 {
-                        let _ = self.outside.servers.advance(passed_ticks);
-                    }
                     self.outside.arm_next(intid);
                     self.objects.top_half(&mut self.outside, binding);
                     let server = self.objects.payer_of(binding);
                     let until = self.outside.machine.counter_ticks();
                     self.outside.servers.charge_for(until, server);
                 }
-                None => {
-                    if passed_ticks != 0 {
-                        let _ = self.outside.servers.advance(passed_ticks);
-                    }
-                    if !self.hear(intid) {
-                        // Nobody's: it was never enabled.
-                        self.outside.machine.deactivate(intid);
-                    }
-                }
+                // Nobody's: it was never enabled.
+                None if !self.hear(intid) => self.outside.machine.deactivate(intid),
+                None => {}
             }
         }
     }

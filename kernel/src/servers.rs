@@ -134,6 +134,7 @@ impl<'a> Servers<'a> {
     }
 
     /// The time up to `until` was work for this server, not for who was interrupted (QV-35).
+    #[inline(always)] // On the way of each interrupt, which is counted.
     pub(crate) fn charge_for(&mut self, until: u64, server: u16) {
         let ticks = until.saturating_sub(self.now_ticks);
         self.now_ticks = self.now_ticks.max(until);

@@ -186,6 +186,7 @@ impl<'a> Wires<'a> {
     }
 
     /// Sends by a wire of this instance.
+    #[inline(never)] // Apart from other calls, for the same reason.
     pub(crate) fn send<M: KernelMachine>(
         &mut self,
         machine: &mut M,
@@ -244,6 +245,7 @@ impl<M: KernelMachine> Outside<'_, M> {
 
 impl<M: KernelMachine> Kernel<'_, M> {
     /// A doorbell rang; false when the interrupt is none.
+    #[inline(never)] // Apart from the way of other interrupts, which would store more registers for it.
     pub(crate) fn hear(&mut self, intid: Intid) -> bool {
         let Some(wire) = self.outside.wires.place_of(intid) else { return false };
         self.outside.wires.heard |= bit(wire);
@@ -253,6 +255,7 @@ impl<M: KernelMachine> Kernel<'_, M> {
     }
 
     /// Signals what came by wires, in pieces; the doorbells may ring again behind it.
+    #[inline(never)] // Apart from the choice, for the same reason.
     pub(crate) fn drain(&mut self) {
         self.outside.wires.place = self.outside.wires.first;
         for _ in 0..MOST_PIECES {

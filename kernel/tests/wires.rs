@@ -299,7 +299,7 @@ fn wires_take_turns_and_others_interrupt_them() {
     const { assert!(16 % AT_ONCE == 0 && AT_ONCE < 16) };
 }
 
-/// The server of the wire pays, whoever was interrupted.
+/// The server of the wire pays, and not the one that was interrupted.
 #[test]
 fn the_server_of_a_wire_pays_for_it() {
     let mut other = Instance::new(vec![destination(0)]);

@@ -224,7 +224,7 @@ rows! {
         doorbell: u32,
         /// First of its exports.
         first_export: u32,
-        /// Its exports: what may be sent to, by whoever writes it.
+        /// Its exports: what may be sent to, by who writes it.
         exports: u32,
         /// Server that pays for taking entries; of one that is written here [`crate::NONE`].
         server: u16,

@@ -38,7 +38,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "CH-39",
-            "one interrupt per exit, however many are sent meanwhile; there are no rings of notifications ([kernel.md](specification/kernel.md) 6)",
+            "one interrupt per exit of the monitor; a kernel takes what its wires held when it heard a doorbell, which was counted between two cores of QEMU, and its worst state was not measured ([kernel.md](specification/kernel.md) 6)",
         ),
         ("CH-4", BINDING),
         ("CH-5", BINDING),
@@ -72,7 +72,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "CH-40",
-            "how much one doorbell takes from the rings of others is in `core/sched`; the rings themselves and a kernel: [kernel.md](specification/kernel.md) 6",
+            "one ring per wire, in turns by pieces; a core has one instance, so pairs of cores are pairs of instances: [kernel.md](specification/kernel.md) 6",
         ),
         ("CH-50", CLAIMS),
         ("CH-51", CLAIMS),

@@ -25,19 +25,36 @@ program = "component:probe.elf"
 threads = [{ name = "main", server = "main", argument = 1, stack = "8 KiB" }]
 "#;
 
-/// A description in a folder of its own, which goes with it.
-pub(crate) struct Described(PathBuf);
+/// Descriptions of instances in a folder of their own, which goes with them.
+pub(crate) struct Files(PathBuf);
+
+impl Files {
+    /// Writes them, by their names.
+    pub(crate) fn new(folder: &str, texts: &[(&str, &str)]) -> Self {
+        let directory = std::env::temp_dir().join(format!("bulkhead-described-{}-{folder}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory for the description");
+        let files = Self(directory);
+        for (name, text) in texts {
+            std::fs::write(files.path(name), text).expect("the description is written");
+        }
+        files
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(format!("{name}.kernel.toml"))
+    }
+}
+
+/// The description of one.
+pub(crate) struct Described(Files);
 
 impl Described {
     pub(crate) fn new(name: &str, text: &str) -> Self {
-        let directory = std::env::temp_dir().join(format!("bulkhead-described-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory for the description");
-        std::fs::write(directory.join("probes.kernel.toml"), text).expect("the description is written");
-        Self(directory)
+        Self(Files::new(name, &[("probes", text)]))
     }
 
     fn path(&self) -> PathBuf {
-        self.0.join("probes.kernel.toml")
+        self.0.path("probes")
     }
 
     pub(crate) fn laid(&self) -> Laid {
@@ -61,7 +78,7 @@ impl Described {
     }
 }
 
-impl Drop for Described {
+impl Drop for Files {
     fn drop(&mut self) {
         // A left-over directory harms nobody.
         let _ = std::fs::remove_dir_all(&self.0);

@@ -18,5 +18,6 @@ mod time;
 mod verified;
 mod watched;
 mod ways;
+mod wires;
 
 use bulkhead_system_tests::kernel::servers;
