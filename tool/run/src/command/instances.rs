@@ -6,7 +6,6 @@ use crate::observer::Observer;
 use bulkhead_files::table::table;
 use bulkhead_kernel_abi::call::Call;
 use bulkhead_plan::ticks;
-use bulkhead_words::Rule;
 use serde_json::{Value, json};
 
 fn instances(observer: &Observer) -> impl Iterator<Item = (&str, Instance)> {
@@ -32,8 +31,7 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
     let head = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut rows = vec![head(&[
         "server",
-        "budget",
-        "period",
+        "budget/period",
         "used",
         "background",
         "dispatches",
@@ -42,15 +40,12 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
         "top halves",
     ])];
     for (number, (row, used)) in instance.servers.iter().zip(&accounts.servers).enumerate() {
-        let [budget, period] = match Rule::from_number(row.rule) {
-            Some(Rule::Unlimited) => ["-".to_owned(), "-".to_owned()],
-            Some(Rule::Pibs) => [format!("{}/{}", row.budget_ticks, row.period_ticks), "-".to_owned()],
-            _ => [time(row.budget_ticks), time(row.period_ticks)],
-        };
+        // Of a share the two are a ratio, of all others ticks: no rule needs a name here.
+        let promised =
+            if row.period_ticks == 0 { "-".to_owned() } else { format!("{}/{}", row.budget_ticks, row.period_ticks) };
         rows.push(vec![
             number.to_string(),
-            budget,
-            period,
+            promised,
             time(used.charged_ticks),
             time(used.background_ticks),
             used.dispatches.to_string(),
