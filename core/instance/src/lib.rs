@@ -20,7 +20,7 @@ use bulkhead_kernel_abi::image::COMPONENT_DEVICES;
 pub use error::{Error, ProgramError};
 pub use interface::{Function, Interface};
 pub use processes::{ProcessProgram, Processes};
-pub use write::{examine, write};
+pub use write::{Written, examine, write, write_whole};
 
 /// An instance to be written.
 #[derive(Clone, Debug)]
@@ -118,7 +118,12 @@ pub struct Component<'a> {
     pub policy: Policy,
     /// Devices whose registers it has, at [`device_addresses`].
     pub devices: Vec<Device>,
+    /// Bytes of its pages for DMA, whole pages, at [`bulkhead_kernel_abi::image::COMPONENT_DMA`]; 0 for none.
+    pub dma_bytes: u64,
 }
+
+/// What an import is bound to whose word says where devices find the component's pages for DMA: the writer puts the address in its place.
+pub const DMA_PLACE: u64 = u64::MAX;
 
 /// A device of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]

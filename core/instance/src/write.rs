@@ -3,7 +3,9 @@
 use crate::program::{self, Program, Use};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
-use crate::{Component, Error, Import, Instance, Interface, ProgramError, Shares, Wire, WireEnd, device_addresses};
+use crate::{
+    Component, DMA_PLACE, Error, Import, Instance, Interface, ProgramError, Shares, Wire, WireEnd, device_addresses,
+};
 use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
 use bulkhead_kernel_abi::boot::{
@@ -11,8 +13,8 @@ use bulkhead_kernel_abi::boot::{
 };
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_DEVICES_END, COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD,
-    MAGIC, RAM, SLOTS,
+    COMPONENT_DEVICES_END, COMPONENT_DMA, COMPONENT_DMA_END, COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT,
+    ComponentHead, Head, KERNEL_HALF, LOAD, MAGIC, RAM, SLOTS,
 };
 use bulkhead_kernel_abi::{ALL_TICKS, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, MAX_VECTOR, NONE};
 use sha2::{Digest, Sha256};
@@ -26,13 +28,30 @@ const KERNEL: core::ops::Range<u64> = KERNEL_HALF + LOAD..KERNEL_HALF + RAM + (2
 const DISTRIBUTOR_BYTES: u64 = 0x1_0000;
 const REDISTRIBUTOR_BYTES: u64 = 0x2_0000;
 
+/// An instance as bytes, and what others have to know of its places.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// A flat arm64 Image.
+    pub bytes: Vec<u8>,
+    /// Physical address of each component's pages for DMA, by number; 0 where there are none.
+    pub dma: Vec<u64>,
+}
+
 /// Writes an instance.
 ///
 /// # Errors
 /// When a file is not what it should be, or the description asks for what an instance cannot have.
 pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
+    write_whole(instance).map(|written| written.bytes)
+}
+
+/// As [`write`], with the places of pages for DMA.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
     let kernel = program::read(instance.kernel, KERNEL).map_err(|error| Error::Kernel(error.to_string()))?;
-    let programs = instance.components.iter().map(read_component).collect::<Result<Vec<_>, _>>()?;
+    let mut programs = instance.components.iter().map(read_component).collect::<Result<Vec<_>, _>>()?;
     let made = instance.processes.read()?;
     count(instance)?;
     instance.processes.count(instance)?;
@@ -43,16 +62,30 @@ pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
     // As many rows as there will be: where their pages are is known when they are.
     rows.programs = vec![ProgramRow::default(); made.len()];
     rows.segments = vec![SegmentRow::default(); made.iter().map(|program| program.segments.len()).sum()];
+    // The places of pages for DMA are behind the tables, and their rows are in them.
+    rows.devices.extend(dma_rows(instance));
     let tables_bytes = rows.bytes().len() as u64;
     let tables = image.reserve(tables_bytes);
     let mut kernel_space = kernel_space(&kernel);
     instance.wires.iter().filter(|wire| wire.window != 0).for_each(|wire| map_wire(&mut kernel_space, wire));
     kernel_space.map(tables - PAGE, tables - PAGE, PAGE + tables_bytes.next_multiple_of(PAGE), Access::KernelConstants);
+    let dma: Vec<u64> = instance.components.iter().map(|component| image.dma(component)).collect();
+    for ((component, program), physical) in instance.components.iter().zip(&mut programs).zip(&dma) {
+        for import in component.imports.iter().filter(|import| import.slot == DMA_PLACE) {
+            let number = program.interface.imports.iter().position(|function| function.name == import.name);
+            // It was bound before, so it has a word.
+            number.and_then(|number| program.bind(number, *physical));
+        }
+    }
+    for row in rows.devices.iter_mut().filter(|row| row.address == COMPONENT_DMA) {
+        row.physical = dma.get(usize::from(row.component)).copied().unwrap_or(0);
+    }
     let spaces: Vec<Space> = instance
         .components
         .iter()
         .zip(&programs)
-        .map(|(component, program)| image.component(component, program))
+        .zip(&dma)
+        .map(|((component, program), dma)| image.component(component, program, *dma))
         .collect();
     let laid = instance.processes.lay(&made, &mut image);
     for (physical, bytes) in laid.copied {
@@ -88,7 +121,7 @@ pub fn write(instance: &Instance<'_>) -> Result<Vec<u8>, Error> {
     let left_out = (head - LOAD) as usize + core::mem::offset_of!(Head, checksum);
     written.checksum = crc32c(&[&image.bytes[..left_out], &image.bytes[left_out + 8..]]).into();
     image.put(head, written.as_bytes());
-    Ok(image.bytes)
+    Ok(Written { bytes: image.bytes, dma })
 }
 
 /// Looks whether a file can be a component's program, and at what it exports and imports.
@@ -176,6 +209,14 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
     if let Some(wire) = instance.wires.iter().find(|wire| !is_whole(wire.window)) {
         return Err(Error::Description(format!("the window of a wire begins at {:#x}, inside a page", wire.window)));
     }
+    let is_region =
+        |one: &&Component<'_>| !is_whole(one.dma_bytes) || one.dma_bytes > COMPONENT_DMA_END - COMPONENT_DMA;
+    if let Some(component) = instance.components.iter().find(is_region) {
+        return Err(Error::Description(format!(
+            "the {} bytes of `{}` for DMA are not whole pages, or too many",
+            component.dma_bytes, component.name
+        )));
+    }
     let stacks = callers.map(|callers| callers.stacks as usize).max().unwrap_or(0);
     let exports = instance.wires.iter().map(|wire| wire.exports.len()).max().unwrap_or(0);
     let counts = [
@@ -185,7 +226,11 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
         ("capability slots", instance.components.iter().map(|component| component.capabilities.len()).sum(), SLOTS),
         ("end points", instance.end_points.len(), bulkhead_kernel_abi::MAX_END_POINTS),
         ("bindings", instance.bindings.len(), bulkhead_kernel_abi::MAX_BINDINGS),
-        ("devices", devices.count(), bulkhead_kernel_abi::MAX_DEVICES),
+        (
+            "devices",
+            devices.count() + instance.components.iter().filter(|one| one.dma_bytes != 0).count(),
+            bulkhead_kernel_abi::MAX_DEVICES,
+        ),
         ("wires", instance.wires.len(), bulkhead_kernel_abi::MAX_WIRES),
         ("exports of one wire", exports, bulkhead_kernel_abi::MAX_EXPORTS),
         ("servers", instance.servers.len(), bulkhead_kernel_abi::MAX_SERVERS),
@@ -321,6 +366,20 @@ fn words_above(shares: &Shares, id: u16) -> Vec<u64> {
     words
 }
 
+/// Rows of pages for DMA, whose places are not known yet.
+fn dma_rows(instance: &Instance<'_>) -> Vec<DeviceRow> {
+    let with_pages = (0..).zip(&instance.components).filter(|(_, component)| component.dma_bytes != 0);
+    with_pages
+        .map(|(number, component)| DeviceRow {
+            name: name("dma"),
+            address: COMPONENT_DMA,
+            pages: (component.dma_bytes / PAGE) as u32,
+            component: number,
+            ..DeviceRow::default()
+        })
+        .collect()
+}
+
 /// A name as rows have it, with a zero behind it.
 pub(crate) fn name(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
@@ -410,8 +469,13 @@ impl Image {
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Writes a component's pages, each for itself alone, and says what it maps.
-    fn component(&mut self, component: &Component<'_>, program: &Program) -> Space {
+    /// The pages of a component that its device may use by itself, in one piece; 0 for none.
+    fn dma(&mut self, component: &Component<'_>) -> u64 {
+        if component.dma_bytes == 0 { 0 } else { self.reserve(component.dma_bytes) }
+    }
+
+    /// Writes a component's pages, each for itself alone, and says what it maps; those for DMA were reserved at `dma`.
+    fn component(&mut self, component: &Component<'_>, program: &Program, dma: u64) -> Space {
         let mut space = Space::default();
         for segment in &program.segments {
             let access = match segment.kind {
@@ -432,6 +496,7 @@ impl Image {
         for (address, device) in device_addresses(&component.devices).zip(&component.devices) {
             space.map(address, device.physical, device.bytes, Access::ComponentDevice);
         }
+        space.map(COMPONENT_DMA, dma, component.dma_bytes, Access::ComponentData);
         space
     }
 

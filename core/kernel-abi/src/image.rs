@@ -29,6 +29,10 @@ pub const COMPONENT_STACKS: u64 = 0x4000_0000;
 pub const COMPONENT_DEVICES: u64 = 0x8000_0000;
 /// One past the last address that registers of devices can have.
 pub const COMPONENT_DEVICES_END: u64 = 0xc000_0000;
+/// Address of the pages of a component that a device of its may read and write by itself, if it has some.
+pub const COMPONENT_DMA: u64 = 0xc000_0000;
+/// One past the last address that they can have.
+pub const COMPONENT_DMA_END: u64 = 0xc100_0000;
 
 /// How far in front of the head the pages of the accounts are, the kernel's last memory: see [`crate::accounts::AccountPages`].
 pub const ACCOUNTS_BYTES_BEFORE_HEAD: u64 = 0x8000;
@@ -129,6 +133,9 @@ pub const fn signature(text: &str) -> u64 {
 
 /// What an import has for a signature that is no function and is bound to a device: its word is the address of the registers, and no slot.
 pub const DEVICE_SIGNATURE: u64 = signature("device");
+
+/// What an import has for a signature whose word is the address of the component's pages for DMA, as a device sees it.
+pub const DMA_SIGNATURE: u64 = signature("dma");
 
 /// The head has another magic.
 pub const REFUSED_MAGIC: u64 = 1;

@@ -194,6 +194,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 callers: callers(4),
                 policy: Policy::default(),
                 devices: vec![],
+                dma_bytes: 0,
             },
             Component {
                 name: "callee".to_owned(),
@@ -204,6 +205,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 callers: callers(3),
                 policy,
                 devices: vec![],
+                dma_bytes: 0,
             },
         ],
         servers: Vec::new(),

@@ -315,6 +315,8 @@ codes! {
     InterruptWithoutDevice BH1265 Error "interrupt of a device that the component does not have";
     ComponentDma BH1266 Warning "device of a component that writes memory by itself";
     ConsoleDriven BH1267 Warning "component that drives the UART that the kernel prints with";
+    FunctionReachesKernel BH1268 Error "PCI function whose DMA reaches the memory of the kernel";
+    DmaPages BH1269 Error "pages for DMA that a component cannot have";
     WireWithoutChannel BH1270 Error "wire without a channel";
     WireDirection BH1271 Error "wire against the direction of its port";
     WireWithoutDoorbell BH1272 Error "wire over a channel without a doorbell";

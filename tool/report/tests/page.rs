@@ -145,6 +145,7 @@ fn components_are_listed() {
         on_fault: "return".to_owned(),
         bindings: vec![("sum".to_owned(), "adder.add".to_owned())],
         devices: vec!["rtc".to_owned()],
+        dma: None,
     };
     let load = bulkhead_abi::GuestAddress(0x4008_0000);
     let server = model::InstanceServer {

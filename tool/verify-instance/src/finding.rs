@@ -49,6 +49,8 @@ pub enum Kind {
     Band,
     /// A temporal capability says more than its server or its scheduler could, or is that of two.
     Claim,
+    /// Pages for DMA are not one component's own memory, as the boot tables say.
+    Dma,
     /// Registers of a device are mapped otherwise than the boot tables say, or where no device of a component can be.
     Device,
     /// A wire is no end of a channel, or exports what is not there.

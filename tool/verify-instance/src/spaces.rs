@@ -4,17 +4,22 @@ use crate::finding::{Findings, Kind};
 use crate::walk::{Map, Mapping, walk};
 use crate::{Expected, PAGE, View, hash};
 use bulkhead_guest_abi::guest::{
-    GUEST_CHANNELS, GUEST_CONSOLE, GUEST_DEVICES, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART,
+    GUEST_CHANNELS, GUEST_CONSOLE, GUEST_DEVICES, GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION,
+    GUEST_PCI_DEVICES, GUEST_UART,
 };
 use bulkhead_kernel_abi::boot::DeviceRow;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_DEVICES, COMPONENT_DEVICES_END, COMPONENT_STACKS, COMPONENT_TEXT, LOAD, RAM,
+    COMPONENT_DEVICES, COMPONENT_DEVICES_END, COMPONENT_DMA, COMPONENT_DMA_END, COMPONENT_STACKS, COMPONENT_TEXT, LOAD,
+    RAM,
 };
 use std::collections::BTreeMap;
 
 /// Bytes of a distributor's registers, and of a redistributor's.
 const DISTRIBUTOR: u64 = 0x1_0000;
 const REDISTRIBUTOR: u64 = 0x2_0000;
+
+/// Bytes of the configuration space of a bus.
+const BUS: u64 = 1 << 20;
 
 /// Name of the UART that the kernel prints with, where a component drives it.
 const CONSOLE: &[u8] = b"uart\0";
@@ -131,6 +136,10 @@ fn is_for_devices(address: u64) -> bool {
 fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     let rows = view.tables.devices;
     for (number, row) in rows.iter().enumerate() {
+        if is_for_dma(row.address) {
+            dma(view, (number, row), spaces, findings);
+            continue;
+        }
         let bytes = u64::from(row.pages) * PAGE;
         let lies_in = |start: u64, first: u64, end: u64| {
             start.is_multiple_of(PAGE) && start >= first && start.checked_add(bytes).is_some_and(|last| last <= end)
@@ -138,6 +147,8 @@ fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
         let is_sound = row.pages > 0
             && row.reserved == 0
             && (lies_in(row.physical, GUEST_DEVICES.start, GUEST_DEVICES.end)
+                || lies_in(row.physical, GUEST_PCI_DEVICES.start, GUEST_PCI_DEVICES.end)
+                || lies_in(row.physical, GUEST_ECAM.0, GUEST_ECAM.0 + BUS)
                 || row.name.starts_with(CONSOLE) && lies_in(row.physical, GUEST_UART.0, GUEST_UART.0 + PAGE))
             && lies_in(row.address, COMPONENT_DEVICES, COMPONENT_DEVICES_END);
         if !findings.require(is_sound, Kind::Device, || {
@@ -175,6 +186,36 @@ fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     }
 }
 
+/// Whether a component's address is one for its pages for DMA.
+fn is_for_dma(address: u64) -> bool {
+    (COMPONENT_DMA..COMPONENT_DMA_END).contains(&address)
+}
+
+/// Pages for DMA are pages of the image that the component has, to read and write, one behind the other on both sides: devices see one piece. That nobody
+/// else has them is looked at with all other pages.
+fn dma(view: &View<'_>, (number, row): (usize, &DeviceRow), spaces: &[Map], findings: &mut Findings) {
+    let bytes = u64::from(row.pages) * PAGE;
+    let end = row.physical.checked_add(bytes).unwrap_or(u64::MAX);
+    let is_inside = row.physical >= view.tables_end() && end <= view.end() && row.physical.is_multiple_of(PAGE);
+    let is_sound = row.address == COMPONENT_DMA && row.pages > 0 && bytes <= COMPONENT_DMA_END - COMPONENT_DMA;
+    if !findings.require(is_inside && is_sound && row.reserved == 0, Kind::Dma, || {
+        format!(
+            "row {number} of the devices is {bytes:#x} bytes for DMA from {:#x} on, which are no component's",
+            row.physical
+        )
+    }) {
+        return;
+    }
+    let space = spaces.get(usize::from(row.component));
+    let is_so = |offset: u64| {
+        let mapping = space.and_then(|space| space.at(row.address + offset));
+        mapping.is_some_and(|it| it.output == row.physical + offset && it.write && it.memory == 1 && !it.execute_el0)
+    };
+    findings.require((0..bytes).step_by(PAGE as usize).all(is_so), Kind::Dma, || {
+        format!("component {} does not have what row {number} says of its pages for DMA", row.component)
+    });
+}
+
 /// Each page of the image is the kernel's, a boot table's, one component's or a translation table, and of one of them alone.
 fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &mut Findings) {
     let mut owners: BTreeMap<u64, String> = BTreeMap::new();
@@ -204,8 +245,15 @@ fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &m
             findings.require(is_of_el0 && (is_device || mapping.memory == 1), Kind::Reach, || {
                 format!("{} has a page that is not memory of EL0 and of this component alone", place())
             });
-            let is_inside =
-                (COMPONENT_TEXT..COMPONENT_STACKS).contains(address) && (LOAD..view.end()).contains(&mapping.output);
+            let is_memory = (COMPONENT_TEXT..COMPONENT_STACKS).contains(address) || is_for_dma(*address);
+            let is_inside = is_memory && (LOAD..view.end()).contains(&mapping.output);
+            let has_row = |row: &DeviceRow| {
+                usize::from(row.component) == number
+                    && address.checked_sub(row.address).is_some_and(|offset| offset < u64::from(row.pages) * PAGE)
+            };
+            findings.require(!is_for_dma(*address) || view.tables.devices.iter().any(has_row), Kind::Dma, || {
+                format!("{} has a page for DMA that the boot tables do not say", place())
+            });
             findings.require(is_inside || is_device, Kind::Reach, || {
                 format!("{} maps {:#x}, and one or the other is no component's", place(), mapping.output)
             });

@@ -5,8 +5,8 @@ use crate::walk::{Map, walk};
 use crate::wires::exports;
 use crate::{Expected, PAGE, open};
 use bulkhead_kernel_abi::Kind;
-use bulkhead_kernel_abi::boot::Tables;
-use bulkhead_kernel_abi::image::MAGIC;
+use bulkhead_kernel_abi::boot::{DeviceRow, Tables};
+use bulkhead_kernel_abi::image::{COMPONENT_DMA, MAGIC};
 
 /// An instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Component {
     pub threads: usize,
     /// Devices whose registers it has.
     pub devices: Vec<Device>,
+    /// Its pages for DMA: address and bytes, zero without.
+    pub dma: (u64, u64),
 }
 
 /// A device of a component.
@@ -119,6 +121,7 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
             stacks: row.stacks,
             entries: row.entries,
             devices: devices(&view.tables, number),
+            dma: dma(&view.tables, number),
             threads: view.tables.threads.iter().filter(|thread| usize::from(thread.component) == number).count(),
         });
     }
@@ -133,9 +136,16 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
     Some(Summary { components, kernel_pages, table_pages, interrupts: intids.collect(), wires: wires.collect() })
 }
 
+/// Its pages for DMA: address and bytes, zero without.
+fn dma(tables: &Tables<'_>, component: usize) -> (u64, u64) {
+    let is_its = |row: &&DeviceRow| usize::from(row.component) == component && row.address == COMPONENT_DMA;
+    tables.devices.iter().find(is_its).map_or((0, 0), |row| (row.physical, u64::from(row.pages) * PAGE))
+}
+
 /// The devices of a component.
 fn devices(tables: &Tables<'_>, component: usize) -> Vec<Device> {
-    let own = tables.devices.iter().filter(|row| usize::from(row.component) == component);
+    let own =
+        tables.devices.iter().filter(|row| usize::from(row.component) == component && row.address != COMPONENT_DMA);
     own.map(|row| Device { name: name_of(&row.name), physical: row.physical, bytes: u64::from(row.pages) * PAGE })
         .collect()
 }

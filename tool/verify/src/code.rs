@@ -320,6 +320,8 @@ codes! {
     InstanceClaim = "V429", "temporal capability";
     /// Registers of a device are mapped otherwise than the boot tables of an instance say, or where no device of a component can be.
     InstanceDevice = "V433", "device of a component";
+    /// Pages for DMA of a component are not its own memory, or not where its devices find them.
+    InstanceDma = "V435", "pages for DMA of a component";
     /// A component has a device or an interrupt that its partition has not.
     InstanceForeign = "V434", "device of another partition";
     /// A wire of an instance is no end of a channel, or exports what is not there.

@@ -15,10 +15,14 @@ use crate::monitor::Monitor;
 use crate::walk::{Map, Memory};
 use crate::{Extent, Verdict};
 use bulkhead_abi::image::{ARM64_IMAGE_MAGIC, IMAGE_MAGIC};
+use bulkhead_abi::plan::PCI_DEVICE;
+use bulkhead_guest_abi::guest::GUEST_ECAM;
 use bulkhead_kernel_abi::image::{LOAD, MAGIC};
 pub use bulkhead_verify_instance::Expected as Kernel;
 use bulkhead_verify_instance::{Kind, Summary, summary, verify};
 
+/// Bytes of configuration space of a device of a bus.
+const DEVICE_BYTES: u64 = 1 << 15;
 /// Where an arm64 Image says how long it is, and its magic.
 const IMAGE_BYTES: usize = 16;
 const IMAGE_MARK: usize = 56;
@@ -58,7 +62,10 @@ pub(crate) fn check(
 /// What an instance gives its components is the partition's own: registers that its stage 2 shows as a device, and interrupts that it gets.
 fn belongings(partition: &Partition, map: &Map, summary: &Summary, place: &str, findings: &mut Findings) {
     for (component, device) in summary.components.iter().flat_map(|one| one.devices.iter().map(move |it| (one, it))) {
-        let is_own = |page| map.find(page).is_some_and(|run| run.memory == Memory::Device && run.rights.write);
+        let is_own = |page| {
+            let is_mapped = map.find(page).is_some_and(|run| run.memory == Memory::Device && run.rights.write);
+            is_mapped || is_configuration(partition, page)
+        };
         let end = device.physical.saturating_add(device.bytes);
         findings.require((device.physical..end).step_by(PAGE as usize).all(is_own), Code::InstanceForeign, || {
             format!(
@@ -73,6 +80,14 @@ fn belongings(partition: &Partition, map: &Map, summary: &Summary, place: &str, 
             format!("{place}a component has the interrupt {intid}, which the partition has not")
         });
     }
+}
+
+/// States whether a page is the configuration space of a PCI function of the board that the partition has: the monitor answers there.
+fn is_configuration(partition: &Partition, page: u64) -> bool {
+    let Some(offset) = page.checked_sub(GUEST_ECAM.0) else { return false };
+    let function =
+        usize::try_from(offset / DEVICE_BYTES).ok().and_then(|device| partition.plan.pci().get(device.checked_sub(1)?));
+    offset.is_multiple_of(DEVICE_BYTES) && function.is_some_and(|function| function.kind == PCI_DEVICE)
 }
 
 /// Examines one; returns how many components it has.
@@ -148,6 +163,7 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Scheduler => Code::InstanceScheduler,
         Kind::Band => Code::InstanceBand,
         Kind::Claim => Code::InstanceClaim,
+        Kind::Dma => Code::InstanceDma,
         Kind::Device => Code::InstanceDevice,
         Kind::Wire => Code::InstanceWire,
         Kind::Pool => Code::InstancePool,

@@ -57,11 +57,11 @@ pub fn place(system: &System) -> Result<Places, PlanError> {
     let Some(host) = &system.board.pci else { return Ok(places) };
     let mut next = host.window.start.0;
     let on_bus = |bus: u32| move |function: &PciFunction| (function.bus == 0) == (bus == 0);
-    for (function, register, bytes) in wanted(system, on_bus(0), is_memory) {
+    for (function, register, bytes) in wanted(&host.models, &system.functions, on_bus(0), is_memory) {
         let start = take(&mut next, bytes);
         set(&mut places, (function, register), |bar| *bar = at(start, bytes));
     }
-    let behind = wanted(system, on_bus(1), is_memory);
+    let behind = wanted(&host.models, &system.functions, on_bus(1), is_memory);
     if let Some((_, _, largest)) = behind.first() {
         let start = next.next_multiple_of(bridge::MEMORY_GRAIN.max(*largest));
         next = start;
@@ -74,14 +74,34 @@ pub fn place(system: &System) -> Result<Places, PlanError> {
     }
     fits("what is behind all PCI functions", next - host.window.start.0, host.window.bytes)?;
     for partition in 0..system.partitions.len() {
-        let mut next = GUEST_PCI_DEVICES.start;
-        for (function, register, bytes) in wanted(system, |function| function.partition == partition, is_shown) {
-            let start = take(&mut next, bytes);
-            set(&mut places, (function, register), |bar| bar.guest = GuestAddress(start));
+        for ((function, register), start) in guest_places(&host.models, &system.functions, partition)? {
+            set(&mut places, (function, register), |bar| bar.guest = start);
         }
-        let room = GUEST_PCI_DEVICES.end - GUEST_PCI_DEVICES.start;
-        fits("what a partition sees of its PCI functions", next - GUEST_PCI_DEVICES.start, room)?;
     }
+    Ok(places)
+}
+
+/// A function of some, and its register.
+pub type Register = (usize, usize);
+
+/// Decides where a partition sees what is behind the registers of its functions; of these nothing matters but their models and owners.
+///
+/// # Errors
+/// When the window of a guest is too small.
+pub fn guest_places(
+    models: &[PciModel],
+    functions: &[PciFunction],
+    partition: usize,
+) -> Result<Vec<(Register, GuestAddress)>, PlanError> {
+    let mut next = GUEST_PCI_DEVICES.start;
+    let own = wanted(models, functions, |function| function.partition == partition, is_shown);
+    let places = own.into_iter().map(|(function, register, bytes)| {
+        let start = take(&mut next, bytes);
+        ((function, register), GuestAddress(start))
+    });
+    let places = places.collect();
+    let room = GUEST_PCI_DEVICES.end - GUEST_PCI_DEVICES.start;
+    fits("what a partition sees of its PCI functions", next - GUEST_PCI_DEVICES.start, room)?;
     Ok(places)
 }
 
@@ -108,13 +128,14 @@ fn fits(what: &str, bytes: u64, limit: u64) -> Result<(), PlanError> {
 
 /// Returns the registers of some functions, the largest first and equals in their order.
 fn wanted(
-    system: &System,
+    models: &[PciModel],
+    all: &[PciFunction],
     functions: impl Fn(&PciFunction) -> bool,
     registers: impl Fn(&ModelBar) -> bool,
 ) -> Vec<Wanted> {
     let mut wanted: Vec<Wanted> = Vec::new();
-    for (index, function) in system.functions.iter().enumerate().filter(|(_, function)| functions(function)) {
-        let Some(model) = super::model(system, function) else { continue };
+    for (index, function) in all.iter().enumerate().filter(|(_, function)| functions(function)) {
+        let Some(model) = models.get(function.model) else { continue };
         let used = model.bars.iter().enumerate().filter(|(_, bar)| registers(bar));
         wanted.extend(used.map(|(register, bar)| (index, register, bar.bytes)));
     }

@@ -104,6 +104,8 @@ pub struct Component {
     pub bindings: Vec<(String, String)>,
     /// Names of the devices whose registers it has.
     pub devices: Vec<String>,
+    /// Its pages for DMA, by guest address, if it has some.
+    pub dma: Option<Bank>,
 }
 
 /// A server of such an instance, or a band of them, with what was computed of its time.

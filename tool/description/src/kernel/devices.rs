@@ -8,9 +8,9 @@ use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use crate::unit::format_size;
 use bulkhead_abi::PAGE_BYTES;
-use bulkhead_guest_abi::guest::{GUEST_DEVICES, GUEST_UART};
+use bulkhead_guest_abi::guest::{GUEST_DEVICES, GUEST_PCI_DEVICES, GUEST_UART};
 use bulkhead_instance::{Device, device_addresses};
-use bulkhead_kernel_abi::image::DEVICE_SIGNATURE;
+use bulkhead_kernel_abi::image::{COMPONENT_DMA, COMPONENT_DMA_END, DEVICE_SIGNATURE};
 use bulkhead_plan::maps::{guest_address, pages_of_devices};
 use bulkhead_plan::model::{BoardDevice, BoardInterrupt, BoardUart};
 
@@ -64,6 +64,7 @@ impl Around {
     pub(crate) fn partition(
         name: &str,
         devices: &[(&BoardDevice, Vec<BoardInterrupt>)],
+        functions: &[Function],
         ports: Vec<KnownPort>,
         counter_hz: u64,
     ) -> Self {
@@ -72,7 +73,7 @@ impl Around {
             address: guest_address(&pages, device.address),
             ..Known::new(device, interrupts.clone())
         };
-        let devices = devices.iter().map(known).collect();
+        let devices = devices.iter().map(known).chain(functions.iter().flat_map(Known::function)).collect();
         Self { owner: format!("partition `{name}`"), devices, ports: Some(ports), counter_hz }
     }
 
@@ -96,7 +97,41 @@ impl Around {
     }
 }
 
+/// A PCI function of a partition, as its guest finds it.
+pub(crate) struct Function {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its interrupt line.
+    pub(crate) intid: u32,
+    /// Its page of configuration space.
+    pub(crate) configuration: u64,
+    /// What is behind its first base address register that the guest sees: address and bytes.
+    pub(crate) registers: (u64, u64),
+}
+
+/// What is behind the name of a function, for the page of its configuration space.
+const CONFIGURATION: &str = ".config";
+
 impl Known {
+    /// A function is two devices: what is behind its register, and its configuration space. What its DMA reaches is looked at where that is described.
+    fn function(function: &Function) -> [Self; 2] {
+        let (address, bytes) = function.registers;
+        let interrupts = vec![BoardInterrupt { intid: function.intid, edge: false }];
+        let known = |name: String, interrupts, (address, bytes)| Self {
+            name,
+            interrupts,
+            address,
+            bytes,
+            dma: false,
+            is_console: false,
+        };
+        let configuration = format!("{}{CONFIGURATION}", function.name);
+        [
+            known(function.name.clone(), interrupts, (address, bytes)),
+            known(configuration, Vec::new(), (function.configuration, PAGE_BYTES)),
+        ]
+    }
+
     fn new(device: &BoardDevice, interrupts: Vec<BoardInterrupt>) -> Self {
         let BoardDevice { name, address, bytes, dma, .. } = device;
         Self { name: name.clone(), interrupts, address: address.0, bytes: *bytes, dma: *dma, is_console: false }
@@ -109,7 +144,10 @@ impl Known {
         is_whole(self.address)
             && is_whole(self.bytes)
             && self.bytes > 0
-            && (self.is_console || GUEST_DEVICES.contains(&self.address) && end <= GUEST_DEVICES.end)
+            && (self.is_console
+                || GUEST_DEVICES.contains(&self.address) && end <= GUEST_DEVICES.end
+                || GUEST_PCI_DEVICES.contains(&self.address) && end <= GUEST_PCI_DEVICES.end
+                || self.name.ends_with(CONFIGURATION))
     }
 }
 
@@ -142,6 +180,10 @@ impl Resolver<'_> {
                     owners.push((component.name.as_str(), name));
                 }
                 own.extend(self.device(component, name));
+                let configuration = format!("{}{CONFIGURATION}", name.value);
+                if self.around.devices.iter().any(|known| known.name == configuration) {
+                    own.extend(self.device(component, &Located { value: configuration, span: name.span }));
+                }
             }
             all.push(own);
         }
@@ -189,6 +231,39 @@ impl Resolver<'_> {
             );
         }
         Some(device)
+    }
+
+    /// Bytes of a component's pages for DMA; what cannot be is reported.
+    pub(super) fn dma_bytes(&mut self, component: usize) -> u64 {
+        let written = self.file.component.get(component).and_then(|one| one.dma_bytes.as_ref());
+        written.and_then(|size| crate::unit::parse_size(&size.value.0).ok()).unwrap_or(0)
+    }
+
+    /// States whether a component has pages for DMA, which its program asks for by a name.
+    pub(super) fn has_dma(&mut self, component: &Component, import: &str) -> bool {
+        if component.dma_bytes.is_none() {
+            let message =
+                format!("the program of component `{}` wants pages for DMA (`{import}`)", component.name.value);
+            let diagnostic = Diagnostic::new(Code::DmaPages, message).at(component.program.span, "and has none");
+            self.push(diagnostic.help("for example `dma_bytes = \"64 KiB\"`"));
+        }
+        component.dma_bytes.is_some()
+    }
+
+    /// Looks at the pages for DMA of every component.
+    pub(super) fn dma_pages(&mut self) {
+        let file = self.file;
+        for size in file.component.iter().filter_map(|component| component.dma_bytes.as_ref()) {
+            let Some(bytes) = self.size(size) else { continue };
+            let most = COMPONENT_DMA_END - COMPONENT_DMA;
+            if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || bytes > most {
+                let message = format!("a component cannot have {} for DMA", format_size(bytes));
+                let label = format!("expected whole pages of 4 KiB, at most {}", format_size(most));
+                let nearest = format_size(bytes.clamp(PAGE_BYTES, most).next_multiple_of(PAGE_BYTES));
+                let diagnostic = Diagnostic::new(Code::DmaPages, message).at(size.span, label);
+                self.push(diagnostic.suggest(size.span, format!("\"{nearest}\""), "the next size that works"));
+            }
+        }
     }
 
     /// Where a component finds the registers of what `device:NAME` names.

@@ -196,9 +196,11 @@ table! {
         /// What is sent to its threads.
         #[schemars(default)]
         end_points: Vec<Located<EndPoint>>,
-        /// Devices of the partition, or of the board, whose registers it has, alone.
+        /// Devices and PCI functions of the partition, or devices of the board, whose registers it has, alone; `uart` is what the kernel prints with on the board.
         #[schemars(default)]
         devices: Vec<Located<String>>,
+        /// Pages of its own that its devices may read and write by themselves; `dma` of a PCI function names the component.
+        dma_bytes: Option<Located<Size>>,
         /// Interrupts that are signalled to its end points.
         #[schemars(default)]
         interrupts: Vec<Located<Interrupt>>,

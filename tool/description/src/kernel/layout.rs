@@ -14,7 +14,8 @@ use crate::code::Code;
 use crate::description::Trust;
 use crate::diagnostic::Diagnostic;
 use crate::unit::{parse_duration, parse_size};
-use bulkhead_instance::{Callers, Instance, Policy, Thread, write};
+use bulkhead_abi::PhysicalAddress;
+use bulkhead_instance::{Callers, Instance, Policy, Thread, Written, write_whole};
 use bulkhead_kernel_abi::boot::BindingRow;
 use bulkhead_plan::model;
 use bulkhead_plan::ticks;
@@ -33,7 +34,8 @@ impl Resolver<'_> {
         for (number, ((written, program), table)) in file.component.iter().zip(programs).zip(tables).enumerate() {
             let program = program.as_ref()?;
             let written = component(written, program, table, (servers, counter_hz));
-            components.push(bulkhead_instance::Component { devices: devices.of(number), ..written });
+            let dma_bytes = self.dma_bytes(number);
+            components.push(bulkhead_instance::Component { devices: devices.of(number), dma_bytes, ..written });
         }
         let instance = Instance {
             kernel: &kernel,
@@ -45,10 +47,19 @@ impl Resolver<'_> {
             wires: wires.all().to_vec(),
             processes: processes(file, process_programs)?,
         };
-        match write(&instance) {
-            Ok(bytes) => Some(Made {
+        match write_whole(&instance) {
+            Ok(Written { bytes, dma }) => Some(Made {
                 bytes,
-                components: file.component.iter().map(|one| facts(one)).collect(),
+                components: instance
+                    .components
+                    .iter()
+                    .zip(&file.component)
+                    .zip(dma)
+                    .map(|((one, written), start)| {
+                        let bank = model::Bank { start: PhysicalAddress(start), bytes: one.dma_bytes };
+                        model::Component { dma: (start != 0).then_some(bank), ..facts(written) }
+                    })
+                    .collect(),
                 servers: servers.facts.clone(),
             }),
             Err(error) => {
@@ -93,6 +104,7 @@ fn component<'a>(
         }),
         policy,
         devices: Vec::new(),
+        dma_bytes: 0,
     }
 }
 
@@ -134,5 +146,6 @@ fn facts(written: &Component) -> model::Component {
         on_fault: on_fault(written).word().to_owned(),
         bindings: bind.map(|(function, target)| (function.value.clone(), target.value.clone())).collect(),
         devices: written.devices.iter().map(|device| device.value.clone()).collect(),
+        dma: None,
     }
 }

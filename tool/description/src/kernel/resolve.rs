@@ -16,9 +16,9 @@ use crate::guest_file::GuestFiles;
 use crate::source::Span;
 use crate::suggest;
 use crate::unit::{BadQuantity, parse_duration, parse_size};
-use bulkhead_instance::Import;
+use bulkhead_instance::{DMA_PLACE, Import};
 use bulkhead_kernel_abi::capability::{entry_word, right};
-use bulkhead_kernel_abi::image::DEVICE_SIGNATURE;
+use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, DMA_SIGNATURE};
 use bulkhead_kernel_abi::{Capability, Kind, MAX_FRAMES};
 use bulkhead_plan::model;
 
@@ -85,6 +85,7 @@ pub(crate) fn instance(
     let (shares, given) = resolver.shares(&servers, &end_points.takers());
     end_points.take(&given);
     let devices = resolver.devices();
+    resolver.dma_pages();
     let interrupts = resolver.interrupts(&end_points, &servers);
     let supervisors = resolver.supervisors(&end_points);
     let wires = resolver.wires(&end_points, &servers);
@@ -183,6 +184,12 @@ impl<'r> Resolver<'r> {
             let program = known.programs.get(number).and_then(Option::as_ref);
             let bindings = component.bind.as_ref().map_or(&[][..], |bind| &bind.value.0);
             for import in program.iter().flat_map(|program| &program.interface.imports) {
+                if import.signature == DMA_SIGNATURE {
+                    // Which pages these are needs no word: a component has its own.
+                    let has = self.has_dma(component, &import.name);
+                    table.imports.extend(has.then(|| Import { name: import.name.clone(), slot: DMA_PLACE }));
+                    continue;
+                }
                 let mut targets = bindings.iter().filter(|(function, _)| function.value == import.name).peekable();
                 let Some((_, first)) = targets.peek() else {
                     self.unbound(component, &import.name);

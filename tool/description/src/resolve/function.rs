@@ -14,13 +14,26 @@ use crate::pci::{PciFunction, Reach};
 use crate::source::Span;
 use crate::suggest;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
+use bulkhead_guest_abi::guest::GUEST_ECAM;
+use bulkhead_plan::devices::bars;
 use bulkhead_plan::model::{self, PciHost, PciModel, PciReset};
 
+/// Bytes of configuration space of a device: eight functions.
+const DEVICE_BYTES: u64 = 1 << 15;
 /// Lines of a host bridge.
 const LINES: u32 = 4;
 
 /// Resolved functions, and what is behind each on the host.
 pub(super) type Functions = (Vec<model::PciFunction>, Vec<HostSide>);
+
+/// What is decided of a function before images are read: model, owner and slot; whether it is behind the root port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) model: usize,
+    pub(super) partition: usize,
+    slot: u32,
+    is_behind: bool,
+}
 
 /// A function whose model and owner are known.
 struct Wanted<'d> {
@@ -39,10 +52,28 @@ impl Resolver<'_> {
         for (written, partition) in description.partition.iter().zip(partitions) {
             self.regions(written, partition.as_ref());
         }
-        let first = match description.pci.first() {
-            None => return Some(Functions::default()),
-            Some(first) => first,
-        };
+        if description.pci.is_empty() {
+            return Some(Functions::default());
+        }
+        let host = self.board.board.pci.clone()?;
+        let behind = self.backings(&host);
+        let places = self.places.take()?;
+        let reaches: Vec<_> = description
+            .pci
+            .iter()
+            .zip(&places)
+            .map(|(written, place)| self.reach(written, *place, &host, partitions))
+            .collect();
+        let functions = description.pci.iter().zip(places).zip(reaches).map(|((written, place), reach)| {
+            Some(model::PciFunction { name: written.name.value.clone(), reach: reach?, ..place.function(&host) })
+        });
+        Some((functions.collect::<Option<_>>()?, behind?))
+    }
+
+    /// Decides the places of all functions; `None` if one has none.
+    pub(super) fn function_places(&mut self) -> Option<Vec<Place>> {
+        let description = self.description;
+        let Some(first) = description.pci.first() else { return Some(Vec::new()) };
         let Some(host) = self.board.board.pci.clone() else {
             let message = format!("board `{}` has no PCI functions to give", self.board.board.name);
             let diagnostic = Diagnostic::new(Code::NoHostBridge, message).at(first.span, "");
@@ -51,24 +82,36 @@ impl Resolver<'_> {
             return None;
         };
         let wanted: Vec<_> = description.pci.iter().map(|written| self.wanted(written, &host)).collect();
-        let reaches: Vec<_> = wanted.iter().map(|one| one.as_ref().and_then(|one| self.reach(one, &host))).collect();
-        let behind = self.backings(&host);
         let mut wanted = wanted.into_iter().collect::<Option<Vec<_>>>()?;
         self.fixed(&wanted, &host)?;
         self.choose(&mut wanted, &host)?;
-        let functions = wanted.iter().zip(reaches).map(|(one, reach)| {
-            let slot = one.slot?;
-            Some(model::PciFunction {
-                name: one.written.name.value.clone(),
-                model: one.model,
-                partition: one.partition,
-                bus: u32::from(one.is_behind),
-                device: if one.is_behind { 0 } else { slot },
-                interrupt: line(&host, slot),
-                reach: reach?,
+        let place = |one: &Wanted<'_>| {
+            Some(Place { model: one.model, partition: one.partition, slot: one.slot?, is_behind: one.is_behind })
+        };
+        wanted.iter().map(place).collect()
+    }
+
+    /// The functions of a partition as its guest finds them, for an instance of the kernel.
+    pub(super) fn guest_functions(&self, partition: usize) -> Vec<crate::kernel::Function> {
+        let (Some(places), Some(host)) = (&self.places, &self.board.board.pci) else { return Vec::new() };
+        let functions: Vec<_> = places.iter().map(|place| place.function(host)).collect();
+        let registers = bars::guest_places(&host.models, &functions, partition).unwrap_or_default();
+        let own = functions.iter().zip(&self.description.pci).enumerate();
+        let own = own.filter(|(_, (function, _))| function.partition == partition).enumerate();
+        own.filter_map(|(number, (index, (function, written)))| {
+            let mut of_it = registers.iter().filter(|((one, _), _)| *one == index);
+            let ((_, register), start) = of_it.next()?;
+            let model = host.models.get(function.model)?;
+            let (offset, bytes) = *bars::reached(model, *register, model.bars.get(*register)?.bytes).first()?;
+            Some(crate::kernel::Function {
+                name: written.name.value.clone(),
+                intid: function.interrupt,
+                // Native guests have no other functions: it has its number among the partition's, behind the bridge, which is device 0.
+                configuration: GUEST_ECAM.0 + (number as u64 + 1) * DEVICE_BYTES,
+                registers: (start.0 + offset, bytes),
             })
-        });
-        Some((functions.collect::<Option<_>>()?, behind?))
+        })
+        .collect()
     }
 
     /// Finds model and owner of a function, and the place that it must have.
@@ -267,23 +310,49 @@ impl Resolver<'_> {
     }
 
     /// Resolves what the DMA of a function reaches.
-    fn reach(&mut self, one: &Wanted<'_>, host: &PciHost) -> Option<model::Reach> {
+    fn reach(
+        &mut self,
+        written: &Located<PciFunction>,
+        one: Place,
+        host: &PciHost,
+        partitions: &[Option<model::Partition>],
+    ) -> Option<model::Reach> {
         let model = host.models.get(one.model)?;
         if !model.is_confined {
-            return self.unconfined(one);
+            return self.unconfined(written, one);
         }
-        let names = match one.written.dma.as_ref().map(|dma| &dma.value) {
-            None => return Some(model::Reach::Partition),
-            Some(Reach::Promise(_)) => {
-                let beside = format!("model `{}`, which the SMMU confines", model.name);
-                self.does_not_apply(span(&one.written.dma), "dma = \"trusted\"", &beside);
+        let owner = partitions.get(one.partition).and_then(Option::as_ref);
+        let components = match owner.map(|owner| &owner.image) {
+            Some(model::GuestImage::Kernel { components, .. }) => Some(components.as_slice()),
+            _ => None,
+        };
+        let names = match written.dma.as_ref().map(|dma| (&dma.value, components)) {
+            None if components.is_some() => {
+                self.reaches_kernel(written, one);
                 return None;
             }
-            Some(Reach::Regions(names)) => names,
+            None => return Some(model::Reach::Partition),
+            Some((Reach::Promise(_), Some(_))) => {
+                let name = self.partition_name(one.partition).to_owned();
+                let message = format!("function `{}` can write the kernel of `{name}`", written.name.value);
+                let place = written.dma.as_ref().map_or(written.span, |dma| dma.span);
+                self.push(Diagnostic::new(Code::ComponentDma, message).at(place, "its driver is trusted with it"));
+                return Some(model::Reach::Partition);
+            }
+            Some((Reach::Promise(_), None)) => {
+                let beside = format!("model `{}`, which the SMMU confines", model.name);
+                self.does_not_apply(span(&written.dma), "dma = \"trusted\"", &beside);
+                return None;
+            }
+            Some((Reach::Regions(names), _)) => names,
         };
         let regions = &self.description.partition.get(one.partition)?.region;
         let mut banks = Vec::new();
         for name in names {
+            if let Some(bank) = components.and_then(|all| self.dma_pages_of(written, name, all)) {
+                banks.push(bank?);
+                continue;
+            }
             let Some(region) = regions.iter().find(|region| region.name.value == name.value) else {
                 let known: Vec<&str> = regions.iter().map(|region| region.name.value.as_str()).collect();
                 let message =
@@ -298,13 +367,46 @@ impl Resolver<'_> {
         Some(model::Reach::Regions(joined(banks)))
     }
 
+    /// Refuses a function of an instance whose DMA is not said to be a component's.
+    fn reaches_kernel(&mut self, written: &Located<PciFunction>, one: Place) {
+        let (name, owner) = (&written.name.value, self.partition_name(one.partition));
+        let message = format!("the DMA of function `{name}` reaches the memory of the kernel of `{owner}`");
+        let diagnostic = Diagnostic::new(Code::FunctionReachesKernel, message)
+            .at(written.name.span, "nothing says what it may reach")
+            .note("by itself a function reaches all RAM of its partition: the kernel, its tables and every component");
+        self.push(diagnostic.help(
+            "give its driver `dma_bytes = \"64 KiB\"`, and write `dma = [\"COMPONENT\"]` here; or `dma = \"trusted\"`",
+        ));
+    }
+
+    /// The pages of a component of an instance for DMA, if that is what a name means; they are for a function that it drives.
+    fn dma_pages_of(
+        &mut self,
+        written: &Located<PciFunction>,
+        name: &Located<String>,
+        components: &[model::Component],
+    ) -> Option<Option<model::Bank>> {
+        let component = components.iter().find(|component| component.name == name.value)?;
+        let trouble = match component.dma {
+            None => "has no pages for it",
+            Some(_) if !component.devices.contains(&written.name.value) => "does not drive it",
+            Some(bank) => return Some(Some(bank)),
+        };
+        let function = &written.name.value;
+        let message = format!("function `{function}` cannot have pages of `{}` for DMA", name.value);
+        let diagnostic = Diagnostic::new(Code::DmaPages, message).at(name.span, format!("this component {trouble}"));
+        let help = format!("of the driver: `devices = [\"{function}\"]` and `dma_bytes = \"64 KiB\"`");
+        self.push(diagnostic.help(help));
+        Some(None)
+    }
+
     /// A function that nothing confines: for a trusted partition alone, and a hazard.
-    fn unconfined(&mut self, one: &Wanted<'_>) -> Option<model::Reach> {
+    fn unconfined(&mut self, written: &Located<PciFunction>, one: Place) -> Option<model::Reach> {
         let owner = self.description.partition.get(one.partition)?;
-        let (name, model) = (&one.written.name.value, &one.written.model);
+        let (name, model) = (&written.name.value, &written.model);
         let why =
             "it can read and write any RAM of the machine, the monitor's included, whatever the translation tables say";
-        let dma = one.written.dma.as_ref();
+        let dma = written.dma.as_ref();
         if let Some(dma) = dma.filter(|dma| matches!(dma.value, Reach::Regions(_))) {
             let message = format!("nothing confines the DMA of function `{name}` to regions");
             let diagnostic = Diagnostic::new(Code::NothingConfines, message).at(dma.span, "");
@@ -333,6 +435,21 @@ impl Resolver<'_> {
         let diagnostic = Diagnostic::new(Code::DmaHazard, message);
         self.push(diagnostic.at(model.span, "accepted because it is declared trusted").note(note));
         Some(model::Reach::Everything)
+    }
+}
+
+impl Place {
+    /// A function of this place, without its name; it reaches its partition.
+    fn function(self, host: &PciHost) -> model::PciFunction {
+        model::PciFunction {
+            name: String::new(),
+            model: self.model,
+            partition: self.partition,
+            bus: u32::from(self.is_behind),
+            device: if self.is_behind { 0 } else { self.slot },
+            interrupt: line(host, self.slot),
+            reach: model::Reach::Partition,
+        }
     }
 }
 

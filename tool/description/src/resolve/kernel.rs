@@ -225,6 +225,8 @@ impl Resolver<'_> {
         let mut ports: Vec<KnownPort> =
             (0..).zip(&partition.ports).map(|(number, port)| self.known_port(partition, port, number)).collect();
         place(&mut ports);
-        Around::partition(&partition.name.value, &devices, ports, self.board.board.counter_hz)
+        let index = self.description.partition.iter().position(|one| one.name.span == partition.name.span);
+        let functions = index.map_or_else(Vec::new, |index| self.guest_functions(index));
+        Around::partition(&partition.name.value, &devices, &functions, ports, self.board.board.counter_hz)
     }
 }

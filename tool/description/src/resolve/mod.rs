@@ -58,6 +58,8 @@ pub(crate) struct Resolver<'r> {
     pub(crate) files: GuestFiles,
     /// What is behind the PCI functions, once they are resolved.
     pub(crate) host: Vec<HostSide>,
+    /// Places of the PCI functions, which are decided before the guests' images: the bytes of an instance have them in them.
+    places: Option<Vec<function::Place>>,
 }
 
 /// A system, where its parts are written, and what is behind its PCI functions.
@@ -98,13 +100,13 @@ pub(crate) fn system(
             return None;
         }
         (Some(written), Some(facts)) => {
-            let mut resolver = Resolver { description, report, board, files, host: Vec::new() };
+            let mut resolver = Resolver { description, report, board, files, host: Vec::new(), places: None };
             let (mut system, spans) = secure::system(&mut resolver, written, &facts)?;
             system.source_hash = resolver.files.finish();
             return Some((system, spans, resolver.host));
         }
     }
-    let mut resolver = Resolver { description, report, board, files, host: Vec::new() };
+    let mut resolver = Resolver { description, report, board, files, host: Vec::new(), places: None };
     let (mut system, spans) = resolver.of_partitions(None)?;
     system.source_hash = resolver.files.finish();
     Some((system, spans, resolver.host))
@@ -267,6 +269,7 @@ impl Resolver<'_> {
         self.roles();
         let memory_bytes = self.machine_memory();
         let (trace_enabled, trace_records) = self.trace(&TRACE_RECORDS, DEFAULT_TRACE_RECORDS);
+        self.places = self.function_places();
         let partitions = self.partitions();
         self.cores();
         let devices = self.devices();

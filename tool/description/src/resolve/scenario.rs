@@ -32,7 +32,7 @@ pub(crate) fn load(
     let Some(board) = find_board(&description.board, path, &mut files, report) else {
         return Ok(None);
     };
-    let mut resolver = Resolver { description: &description, report, board, files, host: Vec::new() };
+    let mut resolver = Resolver { description: &description, report, board, files, host: Vec::new(), places: None };
     let own_tables = [
         ("partition", scenario.partition.first().map(|one| one.span)),
         ("schedule", scenario.schedule.first().map(|one| one.span)),

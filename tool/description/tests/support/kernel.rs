@@ -2,8 +2,8 @@
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, DEVICE_SIGNATURE, EXPORTS, Function, IMPORTS, KERNEL_HALF, LOAD,
-    function_name,
+    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE, EXPORTS, Function, IMPORTS,
+    KERNEL_HALF, LOAD, function_name,
 };
 use elf::{Segment, elf};
 use zerocopy::IntoBytes;
@@ -33,6 +33,10 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/both.elf", program(&[("enter", 1)], &[("next", 1)])),
         ("kernel/driver.elf", program(&[], &[("events", 0), ("done", 0)])),
         ("kernel/clock.elf", program(&[], &[("events", 0), ("done", 0), ("clock", DEVICE_SIGNATURE)])),
+        (
+            "kernel/card.elf",
+            program(&[], &[("card", DEVICE_SIGNATURE), ("configuration", DEVICE_SIGNATURE), ("memory", DMA_SIGNATURE)]),
+        ),
         (
             "kernel/scheduler.elf",
             program(&[("give_way", 1), ("notify", 0)], &[("scheduler", 0), ("threads", 0), ("ways", 0)]),

@@ -10,7 +10,7 @@ use bulkhead_kernel_abi::boot::{
     ThreadRow, WireRow,
 };
 use bulkhead_kernel_abi::capability::{entry_word, remote_word};
-use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
+use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_DMA, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
 use bulkhead_kernel_abi::{Capability, Kind as Object};
 use bulkhead_verify_instance::{Finding, Kind, verify};
 use core::mem::offset_of;
@@ -205,6 +205,13 @@ const CORRUPTIONS: &[Corruption] = &[
         row.tcap = 1;
         mutant.put(place, &row);
     }),
+    ("pages for DMA elsewhere", Kind::Dma, |mutant| for_dma(mutant, |row| row.physical += 0x1000)),
+    ("more pages for DMA than are mapped", Kind::Dma, |mutant| for_dma(mutant, |row| row.pages = 3)),
+    ("pages for DMA of another component", Kind::Dma, |mutant| for_dma(mutant, |row| row.component = 0)),
+    ("pages for DMA in the kernel", Kind::Dma, |mutant| for_dma(mutant, |row| row.physical = LOAD)),
+    ("no pages for DMA", Kind::Dma, |mutant| for_dma(mutant, |row| row.pages = 0)),
+    ("pages for DMA to be read only", Kind::Dma, |mutant| page(mutant, 1, COMPONENT_DMA, READ_ONLY)),
+    ("a page for DMA of the kernel", Kind::Reach, |mutant| point(mutant, 1, COMPONENT_DMA, LOAD)),
     ("registers as memory of a component", Kind::Device, |mutant| page(mutant, 0, COMPONENT_DEVICES, 1 << 2 | 3 << 8)),
     ("registers to be read only", Kind::Device, |mutant| page(mutant, 0, COMPONENT_DEVICES, READ_ONLY)),
     ("registers to be executed", Kind::Device, |mutant| page(mutant, 0, COMPONENT_DEVICES, EL0_NEVER)),
@@ -318,6 +325,12 @@ fn export(mutant: &mut Mutant, change: impl FnOnce(&mut ExportRow)) {
 
 fn device(mutant: &mut Mutant, change: impl FnOnce(&mut DeviceRow)) {
     let (place, mut row) = mutant.row(mutant.tables().devices.offset, 0);
+    change(&mut row);
+    mutant.put(place, &row);
+}
+
+fn for_dma(mutant: &mut Mutant, change: impl FnOnce(&mut DeviceRow)) {
+    let (place, mut row) = mutant.row(mutant.tables().devices.offset, 1);
     change(&mut row);
     mutant.put(place, &row);
 }

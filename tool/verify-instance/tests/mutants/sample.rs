@@ -107,7 +107,7 @@ fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
                 devices: vec![Device { name: "gpio".to_owned(), physical: REGISTERS, bytes: 0x1000 }],
                 ..component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)])
             },
-            component("second", 1, vec![Capability::NULL, remote]),
+            Component { dma_bytes: 0x2000, ..component("second", 1, vec![Capability::NULL, remote]) },
             Component {
                 program: &third,
                 imports: vec![Import { name: "next".to_owned(), slot: 1 }],
