@@ -34,6 +34,12 @@ impl Registers {
         Self(address)
     }
 
+    /// Where they begin.
+    #[cfg(feature = "virtio")]
+    pub(crate) const fn base(self) -> u64 {
+        self.0
+    }
+
     /// The address of a register: within the page, and aligned.
     const fn at(self, offset: u64) -> u64 {
         self.0 + offset % PAGE_BYTES / 4 * 4

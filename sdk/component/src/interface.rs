@@ -19,7 +19,7 @@
 //! registers even when the callee faulted and everything was cleared.
 
 use bulkhead_kernel_abi::Code;
-use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, NAME_BYTES, function_name, signature};
+use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, DMA_SIGNATURE, NAME_BYTES, function_name, signature};
 use core::arch::asm;
 
 /// [`bulkhead_kernel_abi::image::Function`], with an address that the linker fills in.
@@ -54,6 +54,13 @@ impl Record {
     pub const fn device(name: &str, address: *const ()) -> Self {
         assert!(name.len() < NAME_BYTES, "the name of the device is too long");
         Self { name: function_name(name), signature: DEVICE_SIGNATURE, address }
+    }
+
+    /// Says what the component's pages for DMA are called, and where the word with their address is.
+    #[must_use]
+    pub const fn dma(name: &str, address: *const ()) -> Self {
+        assert!(name.len() < NAME_BYTES, "the name of the pages is too long");
+        Self { name: function_name(name), signature: DMA_SIGNATURE, address }
     }
 
     /// Says what a function is called, what it takes, and where it is.

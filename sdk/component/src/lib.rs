@@ -20,6 +20,8 @@ pub mod alone;
 #[cfg(target_os = "none")]
 pub mod call;
 #[cfg(target_os = "none")]
+pub mod dma;
+#[cfg(target_os = "none")]
 pub mod driver;
 #[cfg(target_os = "none")]
 pub mod interface;
@@ -33,6 +35,8 @@ pub mod schedule;
 mod start;
 #[cfg(target_os = "none")]
 pub mod task;
+#[cfg(all(target_os = "none", feature = "virtio"))]
+pub mod virtio;
 
 use bulkhead_kernel_abi::PRINT_BYTES;
 pub use bulkhead_kernel_abi::{Code, KERNEL_ABI_VERSION};

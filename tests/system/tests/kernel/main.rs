@@ -5,6 +5,7 @@ mod broken;
 mod calls;
 mod chaos;
 mod described;
+mod dma;
 mod drivers;
 mod faults;
 mod given;
