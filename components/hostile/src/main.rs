@@ -5,13 +5,14 @@
 #![no_std]
 #![no_main]
 
-mod attacks;
-mod kernel;
-mod registers;
 mod umpire;
 mod victim;
 
-use registers::Fresh;
+use bulkhead_hostile::attacks;
+use bulkhead_hostile::registers::Fresh;
+use core::arch::global_asm;
+
+global_asm!(include_str!("start.s"), options(raw));
 
 /// The role is above this bit of a thread's argument; below are the numbers of attacks.
 const ROLE_SHIFT: u64 = 32;

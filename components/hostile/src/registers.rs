@@ -5,14 +5,14 @@ use core::arch::global_asm;
 global_asm!(include_str!("registers.s"), options(raw));
 
 /// x0 to x30, the flags, TPIDR_EL0.
-pub(crate) type All = [u64; 33];
+pub type All = [u64; 33];
 /// Place of the flags.
-pub(crate) const FLAGS: usize = 31;
+pub const FLAGS: usize = 31;
 /// Bits of the flags.
-pub(crate) const FLAG_BITS: u64 = 0xf000_0000;
+pub const FLAG_BITS: u64 = 0xf000_0000;
 
 /// What a new thread finds: x0 to x28, the flags, TPIDR_EL0, TPIDRRO_EL0.
-pub(crate) type Fresh = [u64; 32];
+pub type Fresh = [u64; 32];
 
 macro_rules! exchanges {
     ($($name:ident)+) => {
@@ -32,12 +32,12 @@ exchanges! {
 }
 
 /// How many numbers there are to try: the sixteen calls, and four that are none.
-pub(crate) const NUMBERS: usize = 20;
+pub const NUMBERS: usize = 20;
 /// The loop, of x0 turns.
-pub(crate) const LOOP: usize = 20;
+pub const LOOP: usize = 20;
 
 /// Loads all registers, makes call `number` (16 and above: see [`NUMBERS`] and [`LOOP`]), and returns what all registers are then.
-pub(crate) fn exchange(number: usize, put: &All) -> All {
+pub fn exchange(number: usize, put: &All) -> All {
     let mut found = [0; 33];
     let Some(exchange) = EXCHANGES.get(number) else { return found };
     // SAFETY: the function keeps the registers that a function keeps, reads one array, writes the other, and uses its own part of the stack; the kernel
@@ -47,7 +47,7 @@ pub(crate) fn exchange(number: usize, put: &All) -> All {
 }
 
 /// Words that are told apart by place and by round, none of them a word of somebody else.
-pub(crate) fn pattern(whose: u64, round: u64) -> All {
+pub fn pattern(whose: u64, round: u64) -> All {
     let mut words = [0; 33];
     for (place, word) in (0u64..).zip(words.iter_mut()) {
         *word = whose << 48 | place << 32 | round & 0xffff_ffff;

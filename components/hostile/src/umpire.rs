@@ -1,8 +1,8 @@
 //! Starts the attacks one after the other and says what came of each. It shares nothing with the attacker but the kernel: it knows the state of
 //! the attacker's thread and the latest fault of its component.
 
-use crate::kernel::{STOPPED, fault, invoke, start, state, stop, yield_now};
 use bulkhead_component::{Code, println};
+use bulkhead_hostile::kernel::{STOPPED, fault, invoke, start, state, stop, yield_now};
 
 /// The attacker's thread, with every right.
 const HAND: u64 = 1;

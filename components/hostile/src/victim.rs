@@ -1,9 +1,9 @@
 //! Computes and prints while others attack. Everything that it sees is its own: registers, flags, memory, the length of its rounds.
 
-use crate::kernel::poll;
-use crate::registers::{FLAGS, LOOP, exchange, pattern};
 use bulkhead_component::call::{counter_ticks, version};
 use bulkhead_component::{Code, println};
+use bulkhead_hostile::kernel::poll;
+use bulkhead_hostile::registers::{FLAGS, LOOP, exchange, pattern};
 use bulkhead_kernel_abi::call::Call;
 use core::fmt;
 use core::hint::black_box;
@@ -86,7 +86,7 @@ fn across(number: usize, round: u64, wrong: &mut Wrong) {
     }
     let found = exchange(number, &put);
     put[0] = 0;
-    put[FLAGS] &= crate::registers::FLAG_BITS;
+    put[FLAGS] &= bulkhead_hostile::registers::FLAG_BITS;
     wrong.registers += put.iter().zip(found).filter(|(put, found)| **put != *found).count() as u64;
 }
 

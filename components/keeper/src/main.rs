@@ -1,5 +1,5 @@
 //! Keeps another component running: it is told of its fault, reads the record, and begins it again after a while; after too many faults in a second it
-//! gives up. All of that is paid by its own server.
+//! gives up. All of that is paid by its own server. Whoever may send it another signal than the child's fault ends it.
 //!
 //! Its argument says how often and how long: 3020 is three times within a second, each after 20 ms; 0 is the same. A supervisor of several components, or by
 //! other policies, is a program of this size: `components/supervisor` has the policies.
@@ -22,6 +22,16 @@ bulkhead_component::slots! {
     child;
 }
 
+bulkhead_component::counts! {
+    /// How often it began the child again.
+    resets;
+    /// It gave the child up.
+    given_up;
+}
+
+/// The child's fault, among the bits that it is told.
+const FAULT: u64 = 1;
+
 /// The kernel's calls.
 struct Calls;
 
@@ -37,7 +47,7 @@ impl Kernel for Calls {
     }
 
     fn reset(&mut self, _child: usize) -> Result<(), Code> {
-        call::component_reset(child())
+        call::component_reset(child()).inspect(|()| resets::count().add(1))
     }
 
     // Nobody waits for signs of life of this child, so it is never stopped for silence.
@@ -66,12 +76,15 @@ fn main(argument: u64) {
     let mut deadline_ticks = 0;
     while supervisor.health(0).is_some_and(|health| health.state() != State::Stopped) {
         let bits = match call::receive(told(), deadline_ticks) {
-            Ok((bits, _)) => bits,
+            // Another signal, and no fault that it would have to look at first.
+            Ok((bits, _)) if bits & FAULT == 0 => return println!("keeper: told to end"),
+            Ok((bits, _)) => bits & FAULT,
             Err(Code::TimedOut) => 0,
             Err(code) => return println!("keeper: {code:?}"),
         };
         let next_ticks = supervisor.told(&mut Calls, bits);
         deadline_ticks = if next_ticks == u64::MAX { 0 } else { next_ticks };
     }
+    given_up::count().add(1);
     println!("child: given up");
 }

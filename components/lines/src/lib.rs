@@ -9,7 +9,7 @@
 //! Rejected: *a lock that callers take*, because who is ended inside would keep it, and *a ring*, because a caller of little importance who has taken
 //! the next place and does not run would hold up all who came later.
 //!
-//! [`Typed`] is a ring from the driver to whoever reads.
+//! [`Typed`] is a ring from the driver to any reader.
 #![no_std]
 #![forbid(unsafe_code)]
 

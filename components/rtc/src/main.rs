@@ -4,7 +4,8 @@
 //! own thread, and a caller may vanish in between, at any instruction: its component may be ended. So the driver's own thread looks once a second
 //! whether what was asked for is what the clock was told, and repairs it. Nothing here waits for a caller.
 //!
-//! The argument is the number of alarms after which the driver ends; 0 for never. A driver that is begun again finds the interrupt masked, quiets the
+//! The argument says when the driver ends, each with 0 for never: after so many alarms (bits 15:0), by a fault in the middle of one (31:16, for those who
+//! want to see what a supervisor does), or when nobody has asked for so many seconds (47:32). A driver that is begun again finds the interrupt masked, quiets the
 //! clock, and says `done` for what its former life left.
 #![no_std]
 #![no_main]
@@ -32,6 +33,13 @@ bulkhead_component::import! {
     fn line();
 }
 
+bulkhead_component::counts! {
+    /// How often it was called.
+    calls;
+    /// Alarms that it answered, in all of its lives.
+    answered;
+}
+
 /// The request: [`ASKED`] and the second in which it is due, or 0.
 static REQUEST: AtomicU64 = AtomicU64::new(0);
 const ASKED: u64 = 1 << 32;
@@ -41,6 +49,7 @@ const LONGEST: u64 = 1 << 31;
 bulkhead_component::export! {
     /// Asks for an alarm after this number of seconds. Answers the number of a code: `Ok`; `BadArgument` for no time or too much; `Busy` while another alarm is due.
     fn set_alarm(_token, seconds) {
+        calls::count().add(1);
         ask(seconds).map_or_else(|code| code.number(), |()| Code::Ok.number())
     }
 }
@@ -68,24 +77,29 @@ fn arm(clock: Registers, due: u32) {
     clock.write32(RTCIMSC, BIT);
 }
 
-fn main(last: u64) {
+fn main(argument: u64) {
+    let (last, fails, idle_s) = (argument & 0xffff, argument >> 16 & 0xffff, argument >> 32 & 0xffff);
     let clock = clock::registers();
     clock.write32(RTCIMSC, 0);
     clock.write32(RTCICR, BIT);
     // `Busy` in the first life: nothing came yet.
     let _ = interrupt_done(line::slot());
     let second = call::version().map_or(0, |version| version.counter_hz);
-    let (mut alarms, mut spurious, mut repaired) = (0_u64, 0_u64, 0_u64);
+    let (mut alarms, mut spurious, mut repaired, mut quiet_s) = (0_u64, 0_u64, 0_u64, 0_u64);
     // Somebody may have asked before the driver's first instruction.
     if matches!(repair(clock), Repair::Late) {
         alarms += u64::from(finish());
     }
-    while last == 0 || alarms < last {
+    while (last == 0 || alarms < last) && (idle_s == 0 || quiet_s < idle_s) {
         match call::receive(alarm::slot(), call::counter_ticks() + second) {
-            Ok(_) => match serve(clock) {
-                true => alarms += 1,
-                false => spurious += 1,
-            },
+            Ok(_) => {
+                assert!(fails == 0 || alarms + 1 != fails, "it was told to fail in the middle of alarm {fails}");
+                match serve(clock) {
+                    true => alarms += 1,
+                    false => spurious += 1,
+                }
+            }
+            Err(Code::TimedOut) if REQUEST.load(Ordering::Acquire) == 0 => quiet_s += 1,
             Err(Code::TimedOut) => match repair(clock) {
                 Repair::None => {}
                 Repair::Armed => repaired += 1,
@@ -118,6 +132,7 @@ fn serve(clock: Registers) -> bool {
 fn finish() -> bool {
     let is_asked = REQUEST.swap(0, Ordering::AcqRel) != 0;
     if is_asked {
+        answered::count().add(1);
         // A client that is gone is told nothing.
         let _ = answer();
     }

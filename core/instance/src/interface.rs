@@ -1,7 +1,7 @@
 //! What a component's program exports and imports, by name (`bulkhead_kernel_abi::image::Function`).
 
 use crate::ProgramError;
-use bulkhead_kernel_abi::image::{self, EXPORTS, IMPORTS};
+use bulkhead_kernel_abi::image::{self, COUNTS, EXPORTS, IMPORTS};
 use elf::ElfBytes;
 use elf::endian::LittleEndian;
 use zerocopy::FromBytes;
@@ -24,6 +24,8 @@ pub struct Interface {
     pub exports: Vec<Function>,
     /// What it calls.
     pub imports: Vec<Function>,
+    /// Numbers that it keeps for the host: where each is in its data.
+    pub counts: Vec<Function>,
 }
 
 impl Interface {
@@ -33,7 +35,8 @@ impl Interface {
     /// When the file is none, or has a section that is none of functions.
     pub fn read(file: &[u8]) -> Result<Self, ProgramError> {
         let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(damaged)?;
-        Ok(Self { exports: functions(&elf, EXPORTS)?, imports: functions(&elf, IMPORTS)? })
+        let of = |section| functions(&elf, section);
+        Ok(Self { exports: of(EXPORTS)?, imports: of(IMPORTS)?, counts: of(COUNTS)? })
     }
 
     /// The number of the entry of that name.

@@ -48,6 +48,12 @@ impl Program {
         address.is_multiple_of(4) && texts.any(|text| (text.address..text.end()).contains(&address))
     }
 
+    /// States whether a word of 64 bits is there that the program can write.
+    fn is_data(&self, address: u64) -> bool {
+        let mut data = self.segments.iter().filter(|segment| segment.kind == Use::Data);
+        address.is_multiple_of(8) && data.any(|data| (data.address..data.end()).contains(&address))
+    }
+
     /// Writes the number of a slot where the program looks for it.
     pub(crate) fn bind(&mut self, import: usize, slot: u64) -> Option<()> {
         let address = self.interface.imports.get(import)?.address;
@@ -97,8 +103,12 @@ pub(crate) fn read(file: &[u8], addresses: core::ops::Range<u64>) -> Result<Prog
     if !program.is_text(program.entry) {
         return Err(ProgramError::Entry(program.entry));
     }
-    match program.interface.exports.iter().find(|function| !program.is_text(function.address)) {
-        Some(function) => Err(ProgramError::Interface(format!("its function `{}` is not in its text", function.name))),
+    let wrong = |what: String| Err(ProgramError::Interface(what));
+    if let Some(function) = program.interface.exports.iter().find(|function| !program.is_text(function.address)) {
+        return wrong(format!("its function `{}` is not in its text", function.name));
+    }
+    match program.interface.counts.iter().find(|count| !program.is_data(count.address)) {
+        Some(count) => wrong(format!("its count `{}` is no word of its data", count.name)),
         None => Ok(program),
     }
 }

@@ -91,6 +91,9 @@ pub const EXPORTS: &str = ".bulkhead.exports";
 /// Section with a [`Function`] for each function that it calls. The address is that of a word in its constants, in which it finds the capability's slot:
 /// the writer of the instance puts that number there, so binding another component is a number as well (CH-4, CH-5).
 pub const IMPORTS: &str = ".bulkhead.imports";
+/// Section with a [`Function`] for each number that the component keeps for the host: the address is that of a word in its data, which the host reads in
+/// the machine's RAM. The signature is 0.
+pub const COUNTS: &str = ".bulkhead.counts";
 /// Bytes of a function's name, zero-filled.
 pub const NAME_BYTES: usize = 48;
 

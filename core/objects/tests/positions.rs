@@ -399,7 +399,7 @@ fn a_limit_counts_own_time_and_tells_its_handler() {
 
 #[test]
 fn a_limit_tells_nobody_by_a_capability_that_is_void() {
-    // CH-61: what was revoked has no effect any more, whoever kept it.
+    // CH-61: what was revoked has no effect any more, in no matter whose keeping.
     let mut rows = Rows::new();
     let mut slots: Vec<Capability> = rows.tables().capabilities.to_vec();
     for slot in slots.iter_mut().filter(|slot| slot.kind() == Some(Kind::Send)) {

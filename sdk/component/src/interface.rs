@@ -63,6 +63,13 @@ impl Record {
         Self { name: function_name(name), signature: DMA_SIGNATURE, address }
     }
 
+    /// Says what a number is called that the component keeps for the host, and where it is.
+    #[must_use]
+    pub const fn count(name: &str, address: *const ()) -> Self {
+        assert!(name.len() < NAME_BYTES, "the name of the count is too long");
+        Self { name: function_name(name), signature: 0, address }
+    }
+
     /// Says what a function is called, what it takes, and where it is.
     #[must_use]
     pub const fn new(name: &str, parameters: usize, address: *const ()) -> Self {

@@ -19,6 +19,7 @@
 pub mod alone;
 #[cfg(target_os = "none")]
 pub mod call;
+pub mod counts;
 #[cfg(target_os = "none")]
 pub mod dma;
 #[cfg(target_os = "none")]

@@ -135,7 +135,7 @@ fn functions_of_c_are_those_of_the_host() {
     let built = build("arities.elf", &here("tests/arities.c"));
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let file = fs::read(temporary("arities.elf")).expect("it is there");
-    let Interface { exports, imports } = examine(&file).unwrap_or_else(|error| panic!("{error}"));
+    let Interface { exports, imports, .. } = examine(&file).unwrap_or_else(|error| panic!("{error}"));
     for (prefix, functions) in [("out", &exports), ("in", &imports)] {
         // Numbers of entries are the compiler's; the host binds by name.
         let said: BTreeSet<(&str, u64)> = functions.iter().map(|one| (one.name.as_str(), one.signature)).collect();

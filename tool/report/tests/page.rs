@@ -146,6 +146,7 @@ fn components_are_listed() {
         bindings: vec![("sum".to_owned(), "adder.add".to_owned())],
         devices: vec!["rtc".to_owned()],
         dma: None,
+        counts: vec![],
     };
     let load = bulkhead_abi::GuestAddress(0x4008_0000);
     let server = model::InstanceServer {

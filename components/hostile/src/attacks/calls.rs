@@ -1,14 +1,12 @@
 //! Calls with values that a program has no reason to pass: each slot, each word.
 
+use super::{own_receive, own_send, succeeded};
 use crate::kernel::{capability, code, invoke, poll};
 use crate::registers::exchange;
 use bulkhead_component::call::{call, counter_ticks, receive};
 use bulkhead_component::{Code, println};
 use bulkhead_kernel_abi::call::{Call, CapabilityOperation};
 
-/// A Send and a Receive of the attacker's, with the right to use them.
-const SEND: u64 = 1;
-const RECEIVE: u64 = 2;
 /// Empty slots of its table.
 const ROOM: u64 = 20;
 const MORE_ROOM: u64 = 21;
@@ -49,9 +47,10 @@ pub(super) const VALUES: [u64; 28] = [
 
 pub(super) fn run(number: u64) {
     match number {
-        102 => {
-            slots::<{ Call::Receive.number() }>(|slot, _, value| [slot, 1 | value & 2, value, 0, 0, 0, 0, 0], RECEIVE)
-        }
+        102 => slots::<{ Call::Receive.number() }>(
+            |slot, _, value| [slot, 1 | value & 2, value, 0, 0, 0, 0, 0],
+            own_receive(),
+        ),
         103 => slots::<{ Call::Events.number() }>(|slot, _, value| [slot, 1, value, value, 0, 0, 0, 0], SLOTS),
         104 => slots::<{ Call::Switch.number() }>(|slot, other, value| [slot, other, value, value, 0, 0, 0, 0], SLOTS),
         106 => {
@@ -74,7 +73,7 @@ pub(super) fn run(number: u64) {
         129 => println!("{:?}", receive(0, u64::MAX - 1)),
         130 => println!("{:?}", receive(0, i64::MAX as u64)),
         131 => println!("{:?}", receive(0, 1 << 63)),
-        132 => println!("{:?}", receive(RECEIVE, 0)),
+        132 => println!("{:?}", receive(own_receive(), 0)),
         133 => flags(),
         _ => {}
     }
@@ -96,6 +95,7 @@ impl Tried {
 
 impl Drop for Tried {
     fn drop(&mut self) {
+        succeeded::count().add(self.granted);
         println!("tried {}, granted {}", self.all, self.granted);
     }
 }
@@ -155,44 +155,54 @@ fn table(number: u64) {
     match number {
         // A copy has no right that its source has not.
         122 => {
-            println!("{:?} {:?} {:?}", copy(SEND, ROOM, u64::MAX), revoke(ROOM), invoke(ROOM));
+            println!("{:?} {:?} {:?}", copy(own_send(), ROOM, u64::MAX), revoke(ROOM), invoke(ROOM));
             println!("{:?} {:?}", copy(ROOM, MORE_ROOM, 0), invoke(MORE_ROOM));
             println!("{:?} {:?}", delete(ROOM), delete(MORE_ROOM));
         }
         // Full, null, outside, empty.
         123 => {
-            println!("{:?} {:?} {:?}", copy(SEND, RECEIVE, 1), copy(SEND, 0, 1), copy(SEND, SLOTS, 1));
+            println!(
+                "{:?} {:?} {:?}",
+                copy(own_send(), own_receive(), 1),
+                copy(own_send(), 0, 1),
+                copy(own_send(), SLOTS, 1)
+            );
             println!("{:?} {:?} {:?}", copy(ROOM, MORE_ROOM, 1), moved(0, ROOM), delete(ROOM));
         }
         // Used after it was deleted.
-        124 => println!("{:?} {:?} {:?}", copy(SEND, ROOM, 0xff), delete(ROOM), invoke(ROOM)),
+        124 => println!("{:?} {:?} {:?}", copy(own_send(), ROOM, 0xff), delete(ROOM), invoke(ROOM)),
         // Used where it was before it was moved.
         125 => {
-            println!("{:?} {:?} {:?}", moved(SEND, ROOM), invoke(SEND), invoke(ROOM));
-            println!("{:?} {:?}", moved(ROOM, SEND), invoke(SEND));
+            println!("{:?} {:?} {:?}", moved(own_send(), ROOM), invoke(own_send()), invoke(ROOM));
+            println!("{:?} {:?}", moved(ROOM, own_send()), invoke(own_send()));
         }
         // Every slot without the right to revoke.
-        _ => println!("{}", (0..SLOTS).filter(|slot| revoke(*slot) == Code::Ok).count()),
+        _ => {
+            let revoked = (0..SLOTS).filter(|slot| revoke(*slot) == Code::Ok).count();
+            succeeded::count().add(revoked as u64);
+            println!("{revoked}");
+        }
     }
 }
 
 /// Every slot that is no Send or Call of the attacker's, and every value.
 fn invokes() {
-    let granted = places().filter(|slot| *slot != SEND && invoke(*slot) == Code::Ok).count();
+    let granted = places().filter(|slot| *slot != own_send() && invoke(*slot) == Code::Ok).count();
+    succeeded::count().add(granted as u64);
     println!("tried {}, granted {granted}", places().count() - 1);
 }
 
 /// Dates that have passed.
 fn past() {
     let now = counter_ticks();
-    println!("{:?} {:?} {:?}", receive(0, 1), receive(0, now), receive(RECEIVE, now - 1));
-    println!("{:?} {:?}", receive(0, 0), poll(RECEIVE));
+    println!("{:?} {:?} {:?}", receive(0, 1), receive(0, now), receive(own_receive(), now - 1));
+    println!("{:?} {:?}", receive(0, 0), poll(own_receive()));
 }
 
 /// Flags that there are not.
 fn flags() {
     let mut tried = Tried::default();
     for bit in 2..64 {
-        tried.count(call::<{ Call::Receive.number() }>([RECEIVE, 1 << bit | 1, 0, 0, 0, 0, 0, 0]));
+        tried.count(call::<{ Call::Receive.number() }>([own_receive(), 1 << bit | 1, 0, 0, 0, 0, 0, 0]));
     }
 }

@@ -17,13 +17,37 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// End point of the accomplice, in the table that the attacker has too.
 const ACCOMPLICE: u64 = 18;
 
+bulkhead_component::counts! {
+    /// What attacks got that is not theirs: calls that were granted, registers that did not stay, accesses that came back.
+    pub succeeded;
+}
+
+/// Slots of what the attacker may use: a Send or a Call, and a Receive of its own.
+static OWN: [AtomicU64; 2] = [AtomicU64::new(1), AtomicU64::new(2)];
+
+/// Says in which slots that is, for an attacker whose table is another one than the suite's.
+pub fn own_slots(send: u64, receive: u64) {
+    // One core, and nobody else writes them.
+    OWN.iter().zip([send, receive]).for_each(|(slot, number)| slot.store(number, Ordering::Relaxed));
+}
+
+fn own_send() -> u64 {
+    // As above.
+    OWN[0].load(Ordering::Relaxed)
+}
+
+fn own_receive() -> u64 {
+    // As above.
+    OWN[1].load(Ordering::Relaxed)
+}
+
 /// How often the accomplice was woken.
 static WOKEN: AtomicU64 = AtomicU64::new(0);
 /// How far an attack is that is begun again: nothing else outlives a fault.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 
 /// Tries one.
-pub(crate) fn run(number: u64, fresh: &Fresh) {
+pub fn run(number: u64, fresh: &Fresh) {
     match number {
         1..=29 => memory::run(number),
         30..=69 => instructions::run(number),
@@ -40,7 +64,7 @@ pub(crate) fn run(number: u64, fresh: &Fresh) {
 }
 
 /// Takes what the attacker sends: a second thread of the same component.
-pub(crate) fn accomplice() {
+pub fn accomplice() {
     // Without its end point it would keep the core for itself.
     while receive(ACCOMPLICE, 0).is_ok() {
         // One core, and nobody else writes it.

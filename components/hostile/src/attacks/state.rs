@@ -59,6 +59,7 @@ pub(super) fn run(number: u64, fresh: &Fresh) {
 fn kept(across: &str, put: &All, found: &All, but: core::ops::Range<usize>) {
     let changed = |place: &usize| !but.contains(place) && put.get(*place) != found.get(*place);
     let changed = (0..put.len()).filter(changed).count();
+    super::succeeded::count().add(changed as u64);
     println!("across {across}: {changed} changed");
 }
 

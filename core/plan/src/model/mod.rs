@@ -106,6 +106,8 @@ pub struct Component {
     pub devices: Vec<String>,
     /// Its pages for DMA, by guest address, if it has some.
     pub dma: Option<Bank>,
+    /// Numbers that it keeps for the host: their names, and where they are in its address space.
+    pub counts: Vec<(String, u64)>,
 }
 
 /// A server of such an instance, or a band of them, with what was computed of its time.

@@ -50,14 +50,14 @@ impl Resolver<'_> {
         match write_whole(&instance) {
             Ok(Written { bytes, dma }) => Some(Made {
                 bytes,
-                components: instance
-                    .components
+                components: file
+                    .component
                     .iter()
-                    .zip(&file.component)
-                    .zip(dma)
-                    .map(|((one, written), start)| {
+                    .zip(programs)
+                    .zip(instance.components.iter().zip(dma))
+                    .map(|((written, program), (one, start))| {
                         let bank = model::Bank { start: PhysicalAddress(start), bytes: one.dma_bytes };
-                        model::Component { dma: (start != 0).then_some(bank), ..facts(written) }
+                        model::Component { dma: (start != 0).then_some(bank), ..facts(written, program) }
                     })
                     .collect(),
                 servers: servers.facts.clone(),
@@ -135,7 +135,8 @@ fn on_fault(written: &Component) -> OnFault {
 }
 
 /// A component as reports say it.
-fn facts(written: &Component) -> model::Component {
+fn facts(written: &Component, program: &Option<Program>) -> model::Component {
+    let counts = program.iter().flat_map(|program| &program.interface.counts);
     let bind = written.bind.iter().flat_map(|bind| &bind.value.0);
     model::Component {
         name: written.name.value.clone(),
@@ -147,5 +148,6 @@ fn facts(written: &Component) -> model::Component {
         bindings: bind.map(|(function, target)| (function.value.clone(), target.value.clone())).collect(),
         devices: written.devices.iter().map(|device| device.value.clone()).collect(),
         dma: None,
+        counts: counts.map(|count| (count.name.clone(), count.address)).collect(),
     }
 }

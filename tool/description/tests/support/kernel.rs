@@ -2,8 +2,8 @@
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE, EXPORTS, Function, IMPORTS,
-    KERNEL_HALF, LOAD, function_name,
+    COMPONENT_MAGIC, COMPONENT_TEXT, COUNTS, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE, EXPORTS, Function,
+    IMPORTS, KERNEL_HALF, LOAD, function_name,
 };
 use elf::{Segment, elf};
 use zerocopy::IntoBytes;
@@ -50,8 +50,17 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/outside.elf", elf(LOAD, &[(LOAD, READ_EXECUTE, current.as_bytes(), 64)], &[])),
         ("kernel/old.elf", with(&[(text, READ_EXECUTE, head(KERNEL_ABI_VERSION + 1).as_bytes(), 64)])),
         ("kernel/headless.elf", with(&[(text, READ_EXECUTE, &[0; 64], 64)])),
+        (
+            "kernel/counts-text.elf",
+            elf(text + 16, &[(text, READ_EXECUTE, current.as_bytes(), 64)], &[(COUNTS, &count_in_text())]),
+        ),
         ("kernel/torn.elf", elf(text + 16, &[(text, READ_EXECUTE, current.as_bytes(), 64)], &[(EXPORTS, &[0; 5])])),
     ]
+}
+
+/// A number for the host that would be in the program's text.
+fn count_in_text() -> Vec<u8> {
+    Function { name: function_name("laps"), signature: 0, address: COMPONENT_TEXT + 16 }.as_bytes().to_vec()
 }
 
 /// The kernel's text: the header of an arm64 Image, without its length.
