@@ -6,7 +6,7 @@
 //! counters, status and usage pages of the monitors and console rings. The demonstration exits 0 only if all of it was true.
 //!
 //! Two worlds on one core are another story ([`worlds`]), partitions below a payload a third ([`hybrid`]), and devices with DMA a fourth
-//! ([`devices`]).
+//! ([`devices`]), and an instance of the real-time kernel a fifth ([`flight`]).
 //!
 //! A description says `demonstration = true`; what of the story its system can show follows from it ([`Cast`]).
 //!
@@ -21,6 +21,7 @@ mod cast;
 mod claims;
 pub mod devices;
 mod facts;
+pub mod flight;
 pub mod hybrid;
 mod shared;
 mod stage;
@@ -90,6 +91,7 @@ Examples:
   bulkhead demo dual-world         another one: two worlds on one core
   bulkhead demo hybrid             a third: partitions below a payload, on four cores
   bulkhead demo devices            a fourth: disks and networks, and who attacks with them
+  bulkhead demo flight             a fifth: components of the real-time kernel
 
 Exit codes:
   0  everything that was shown was true
@@ -113,6 +115,7 @@ pub fn run(arguments: &RunArguments, check: &dyn Check) -> ExitCode {
     exit_code_of(open(arguments, check).and_then(|mut source| {
         let Some(system) = source.demonstration.take() else { return start(source, arguments) };
         let clock = system.secure.as_ref().map(|_| worlds::ICOUNT_SHIFT);
+        let clock = clock.or_else(|| flight::partition_of(&system).map(|_| flight::ICOUNT_SHIFT));
         if let Some(option) = arguments.changes_a_demonstration(clock) {
             if !(arguments.plain || arguments.dry_run) {
                 bulkhead_files::complain!(
@@ -173,6 +176,9 @@ impl Told<'_> {
             return if secure.hybrid().is_some() { hybrid::tell(story) } else { story.tell() };
         }
         let story = Story { system, options, monitor, limit, shown, started };
+        if flight::partition_of(system).is_some() {
+            return flight::tell(story);
+        }
         if system.virtio.is_empty() { story.tell() } else { devices::tell(story, guests) }
     }
 }

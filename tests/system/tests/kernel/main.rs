@@ -8,6 +8,7 @@ mod described;
 mod dma;
 mod drivers;
 mod faults;
+mod flight;
 mod given;
 mod held;
 mod hostile;

@@ -4,7 +4,7 @@ use super::Resolver;
 use super::partition::{is_direct, is_trusted};
 use crate::code::Code;
 use crate::decode::Located;
-use crate::description::{DEVICE_ROLES, OPTIONAL_ROLE, OnFault, Partition, ROLES};
+use crate::description::{DEVICE_ROLES, ImageKind, OPTIONAL_ROLE, OnFault, Partition, ROLES};
 use crate::diagnostic::Diagnostic;
 use crate::secure::{Secure, WorldServer};
 
@@ -18,6 +18,10 @@ impl Resolver<'_> {
         let Some(key) = description.demonstration.as_ref().filter(|state| state.value) else { return };
         if description.secure.is_some() {
             return self.roles_below(key);
+        }
+        // The roles there are components of an instance, and they are those that keep the numbers which it is judged by.
+        if description.partition.iter().any(|one| one.image.kind.value == ImageKind::Kernel) {
+            return;
         }
         let named = |name: &str| description.partition.iter().find(|partition| partition.name.value == name);
         let has_devices = !description.virtio.is_empty();

@@ -115,8 +115,8 @@ impl RunArguments {
 /// Shown at the end of `bulkhead run --help`.
 const EXIT_CODES: &str = "\
 A description with `demonstration = true` is shown and judged as by `bulkhead demo`, with --guests, --monitor, --timeout and
---format; with any other option, --plain for example, it runs as every system. A demonstration that has a payload always counts
-instructions, so --icount 4 changes nothing there.
+--format; with any other option, --plain for example, it runs as every system. A demonstration that has a payload, or components of the
+real-time kernel, always counts instructions, so --icount 4 changes nothing there.
 
 Exit codes:
   0  every partition switched itself off, the machine powered off, or --until-off was met; of a demonstration, all was true
