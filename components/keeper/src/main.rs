@@ -1,5 +1,5 @@
 //! Keeps another component running: it is told of its fault, reads the record, and begins it again after a while; after too many faults in a second it
-//! gives up. All of that is paid by its own server. Whoever may send it another signal than the child's fault ends it.
+//! gives up. All of that is paid by its own server. Who may send it another signal than the child's fault ends it.
 //!
 //! Its argument says how often and how long: 3020 is three times within a second, each after 20 ms; 0 is the same. A supervisor of several components, or by
 //! other policies, is a program of this size: `components/supervisor` has the policies.

@@ -15,7 +15,7 @@ bulkhead_component::slots! {
 bulkhead_component::import! {
     /// How far the loop is; the highest bit says that it is over.
     fn state();
-    /// Tells whoever waits for the end that it has come.
+    /// Tells the one that waits for the end that it has come.
     fn over();
 }
 

@@ -82,7 +82,7 @@ fn is_expected(number: u64, end: End) -> bool {
 
 /// An attack is over: counts it, if it was the one that is tried now.
 fn finish(number: u64, end: End) {
-    // Whoever comes first has judged it: the attacker's thread is here, or the umpire's own.
+    // The first of two has judged it: the attacker's thread is here, or the umpire's own.
     if NOW.compare_exchange(number, following(number), Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
     }

@@ -1,7 +1,7 @@
 //! What is made at run time: the pool, whose quotas it is, and the programs of which processes are made.
 //!
 //! A program's pages are in the image once, and in no component's map at boot. Text and constants are shared by all processes of it; what they write is
-//! copied for each, so the kernel reads those pages, and no others. The pool follows as zeros: so whoever loads the image has looked that there is
+//! copied for each, so the kernel reads those pages, and no others. The pool follows as zeros: so the loader of the image has looked that there is
 //! memory for it, and a page that nobody has yet is nobody's in the image as well. The price is as many bytes of zeros in a file.
 
 use crate::program::{Program, Use};

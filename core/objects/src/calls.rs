@@ -221,7 +221,8 @@ impl Objects<'_> {
         let target = self.thread(thread).ok_or(Code::BadCapability)?;
         let has_events = || self.room.schedulers.iter().any(|one| one.thread == thread && one.events.first().is_some());
         let waits = target.state == ThreadState::WaitingForEvents && !target.is_suspended;
-        if !target.is_awake() && !(waits && has_events()) {
+        let can_go_on = target.is_awake() || waits && has_events();
+        if !can_go_on {
             return Err(Code::Busy);
         }
         if target.server != server && target.server != NONE {

@@ -60,7 +60,7 @@ fn a_claim_has_the_words_of_schedulers_above_its_own() {
     claims.make_own(0, 0, 1, 1).expect("free");
     claims.create(1, 3, 7).expect("free");
     claims.delegate(1, 0, ALL, 0, &root, 0).expect("room");
-    let of = |claims: &Claims<16, 4>| claims.claim(1).map(|claim| numbers(&claim.vector())).expect("made");
+    let of = |claims: &Claims<16, 4>| claims.claim(1).map(|claim| numbers(claim.vector())).expect("made");
     assert_eq!(of(&claims), [(KERNEL, 0), (1, 1), (3, 7)]);
     for (scheduler, number) in [(2, 5), (1, 20), (2, 4)] {
         claims.pass_through(1, scheduler, number).expect("room");

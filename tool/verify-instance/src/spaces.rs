@@ -195,7 +195,7 @@ fn is_for_dma(address: u64) -> bool {
 /// else has them is looked at with all other pages.
 fn dma(view: &View<'_>, (number, row): (usize, &DeviceRow), spaces: &[Map], findings: &mut Findings) {
     let bytes = u64::from(row.pages) * PAGE;
-    let end = row.physical.checked_add(bytes).unwrap_or(u64::MAX);
+    let end = row.physical.saturating_add(bytes);
     let is_inside = row.physical >= view.tables_end() && end <= view.end() && row.physical.is_multiple_of(PAGE);
     let is_sound = row.address == COMPONENT_DMA && row.pages > 0 && bytes <= COMPONENT_DMA_END - COMPONENT_DMA;
     if !findings.require(is_inside && is_sound && row.reserved == 0, Kind::Dma, || {

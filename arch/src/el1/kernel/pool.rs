@@ -151,6 +151,7 @@ pub(super) fn forget(asid: u16, address: u64) {
 /// Lets the core forget all of a component, which is loaded no more: a table that is given away must not be walked ahead of time.
 pub(super) fn forget_all(asid: u16) {
     let space: u64;
+    // TTBR0_EL1 says whose tables the core may walk now, called or not.
     // SAFETY: reads a register that no other core has.
     unsafe { asm!("mrs {}, TTBR0_EL1", out(reg) space, options(nomem, nostack, preserves_flags)) };
     if space.wrapping_shr(ASID_SHIFT) == u64::from(asid) {
@@ -159,7 +160,7 @@ pub(super) fn forget_all(asid: u16) {
         unsafe { asm!("msr TTBR0_EL1, {}", "isb", in(reg) boot_root(), options(nostack, preserves_flags)) };
     }
     let operand = u64::from(asid).wrapping_shl(ASID_SHIFT);
-    // As in `forget`.
+    // DSB before and behind, no ISB, and only this core, for the reasons that `forget` has.
     // SAFETY: only forgets.
     unsafe { asm!("dsb nshst", "tlbi aside1, {}", "dsb nsh", in(reg) operand, options(nostack, preserves_flags)) };
 }

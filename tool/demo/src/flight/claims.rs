@@ -83,7 +83,10 @@ fn other_claims(facts: &FlightFacts) -> Vec<Claim> {
             counts.calls > 0,
             format!("components called each other {} times", counts.calls),
         ),
-        remark([("processes.created", json!(0))], "No process was created: no description of an instance names a pool yet."),
+        remark(
+            [("processes.created", json!(0))],
+            "No process was created: no description of an instance names a pool yet.",
+        ),
     ]
 }
 

@@ -13,6 +13,9 @@ use bulkhead_verify::instance::{code_of, verify_instance};
 use bulkhead_verify::{Code, Expected, Monitor, Verdict, verify_bytes};
 use std::collections::BTreeSet;
 
+/// What it shows, the place, and the changes of the instance and of the system.
+type Change = (&'static str, usize, fn(&mut Mutant), fn(&mut System));
+
 /// A system of which the first partition has these bytes as its guest.
 fn system(bytes: Vec<u8>) -> System {
     let mut system = samples::demo();
@@ -130,7 +133,7 @@ fn both_ends_of_a_wire_fit() {
     };
     let nothing: fn(&mut Mutant) = |_| ();
     assert_eq!(found(1, nothing, |_| ()), []);
-    let changes: [(&str, usize, fn(&mut Mutant), fn(&mut System)); 5] = [
+    let changes: [Change; 5] = [
         (
             "partition \"rtos\": wire 0 sends [7], and the other end takes Some([3])",
             1,
