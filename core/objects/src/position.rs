@@ -88,16 +88,12 @@ impl Position {
         work: 0,
     };
 
-    /// The position of a server as the host described it.
+    /// The position of a server as the host described it. Where a scheduler says who runs there are no turns: the end of one would make the head of
+    /// a FIFO `next` in which nobody is.
     #[must_use]
     pub const fn new(row: &ServerRow) -> Self {
-        Self {
-            tcap: row.tcap,
-            holder: row.holder,
-            quantum_ticks: row.quantum_ticks,
-            turn_ticks: row.quantum_ticks,
-            ..Self::EMPTY
-        }
+        let quantum_ticks = if row.holder == NONE { row.quantum_ticks } else { 0 };
+        Self { tcap: row.tcap, holder: row.holder, quantum_ticks, turn_ticks: quantum_ticks, ..Self::EMPTY }
     }
 }
 

@@ -104,7 +104,7 @@ rows! {
         period_ticks: u64,
         /// Smallest remainder that is worth a switch.
         smallest_chunk_ticks: u64,
-        /// Own time after which the head of its threads goes to the back; 0 without.
+        /// Own time after which the head of its threads goes to the back; 0 without. Of no meaning where a scheduler holds it.
         quantum_ticks: u64,
         /// Clients of an io server, by number of the server.
         clients: u64,

@@ -266,7 +266,8 @@ impl Rows {
             stacks: (0..20).map(|number| StackRow { top: 0x80_0000 + number * 0x2000 }).collect(),
             capabilities: (0..5).flat_map(|_| table()).collect(),
             threads: threads.collect(),
-            servers: vec![server(NONE, 0, 10), server(NONE, 1, 0), server(0, 2, 0)],
+            // A row says how long a turn is even where a scheduler says who runs.
+            servers: vec![server(NONE, 0, 10), server(NONE, 1, 0), server(0, 2, 10)],
             schedulers: vec![
                 SchedulerRow { thread: 2, parent: NONE, id: 1, reserved: 0 },
                 SchedulerRow { thread: 5, parent: 0, id: 2, reserved: 0 },
