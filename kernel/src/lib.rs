@@ -345,7 +345,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     }
 
     /// A component has done what it may not: recorded, and said on the console if nobody is told of it. A line takes the UART of a board longer than
-    /// anything else that the kernel does, and a component could have one printed as often as it is begun again.
+    /// anything else that the kernel does, and a component could have one printed as often as it is begun again, or called: so only the first fault of each is said,
+    /// and none of a process, of which its maker can have as many as it likes.
     fn fault(&mut self, syndrome: u64, address: u64) {
         let address = if faults::has_address(syndrome) { address } else { 0 };
         let kind = faults::kind(syndrome).number();
@@ -354,8 +355,10 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let record = FaultRecord { kind, syndrome, address, program_counter, ..FaultRecord::default() };
         let faults = &mut self.outside.servers.room.accounts.faults;
         *faults = faults.wrapping_add(1);
-        let supervised = self.objects.room().components.get(usize::from(component));
-        if supervised.is_none_or(|one| one.supervisor == NONE) {
+        let room = self.objects.room();
+        let is_quiet = room.processes.get(usize::from(component)).is_some_and(|one| one.is_made);
+        let said = room.components.get(usize::from(component));
+        if !is_quiet && said.is_none_or(|one| one.supervisor == NONE && one.fault.number == 0) {
             self.print_fault(component, &record);
         }
         self.objects.fault(&mut self.outside, record);

@@ -7,7 +7,7 @@ use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::{
     BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, TcapRow, ThreadRow,
 };
-use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::call::{Call, Flag, ThreadOperation};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::{Capability, Code, KERNEL_ABI_VERSION, Kind, NONE};
 use support::{room, time_room};
@@ -18,7 +18,7 @@ const DEVICE: u32 = 40;
 const PERIOD: u64 = 1000;
 
 /// Two components with a thread each. The first one has the end point 0 in slot 1, the device's interrupt in slot 2 and the periodic one in slot 3, and in
-/// slot 4 an end point that is the other's.
+/// slot 4 an end point that is the other's. The second one has the first one's thread in slot 1.
 fn tables() -> Tables<'static> {
     let capability = |kind: Kind, object: u16| Capability {
         kind: kind.number(),
@@ -34,6 +34,8 @@ fn tables() -> Tables<'static> {
         capability(Kind::Interrupt, 1),
         capability(Kind::Receive, 1),
         Capability { rights: 0, ..capability(Kind::Interrupt, 0) },
+        Capability::NULL,
+        capability(Kind::Thread, 0),
     ];
     let component = |root: u64, first_slot: u32, slots: u32| ComponentRow {
         root,
@@ -63,7 +65,7 @@ fn tables() -> Tables<'static> {
     let end_points = vec![EndPointRow::default(), EndPointRow { thread: 1, ..EndPointRow::default() }];
     Tables {
         header: Box::leak(Box::new(BootHeader { kernel_build: 77, ..BootHeader::default() })),
-        components: Vec::leak(vec![component(0x1000, 0, 6), component(0x2000, 6, 0)]),
+        components: Vec::leak(vec![component(0x1000, 0, 6), component(0x2000, 6, 2)]),
         entries: &[],
         stacks: &[],
         capabilities: Vec::leak(capabilities),
@@ -281,4 +283,22 @@ fn a_fault_that_a_supervisor_is_told_of_is_not_printed() {
     assert_eq!((test.running, test.core().console.as_str()), (1, ""));
     let objects = test.kernel.objects();
     assert_eq!((objects.room().end_points[1].bits, objects.room().components[0].fault.address), (4, 0x1234));
+}
+
+/// The same of one that nobody is told of, which is called again, or whose threads begin again: its first fault is said, and the others are counted.
+#[test]
+fn a_component_has_one_line_for_its_faults() {
+    let mut test = Test::new();
+    for number in 1..=3 {
+        test.core().console.clear();
+        test.enter(Entry::Synchronous { syndrome: 0x24 << 26 | 0x7, address: 0x1234 });
+        assert_eq!(test.core().console.is_empty(), number != 1, "fault {number}");
+        assert_eq!(test.kernel.objects().room().components[0].fault.number, number);
+        // Its neighbour begins it again.
+        test.call(Call::Thread, &[ThreadOperation::Start.number(), 1, 0]);
+        assert_eq!((test.running, test.answer(1).0), (1, Code::Ok));
+        test.call(Call::Yield, &[]);
+        assert_eq!(test.running, 0);
+    }
+    assert_eq!(test.kernel.accounts().faults, 3);
 }
