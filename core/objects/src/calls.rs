@@ -432,8 +432,14 @@ impl Objects<'_> {
             self.end_component(component, then)?;
         }
         let life = self.component(component).map_or(0, |one| one.counters.life);
+        let of = |one: &crate::Thread| (one.server, (one.component, one.life, one.depth));
+        let Some((server, place)) = self.thread(running).map(of) else { return Err(Code::BadCapability) };
         if self.end_in_slices(world, component) {
             return values([]);
+        }
+        // Who was inside what it ends does not come back to its call, and nobody would pay for the rest.
+        if self.thread(running).map(of).is_none_or(|(_, is)| is != place) {
+            self.pay_for_end(world, server, component);
         }
         Ok(Reply::Again(Sliced { component, life, ..Sliced::NONE }))
     }

@@ -4,7 +4,6 @@ use crate::calls::{Answer, Reply};
 use crate::quota::NO_PAGE;
 use crate::{ComponentState, Objects, Phase, Process, Sliced, World};
 use bulkhead_kernel_abi::accounts::{FaultKind, FaultRecord};
-use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::COMPONENT_STACKS;
 use bulkhead_kernel_abi::{Capability, Code, MAX_COMPONENTS, MAX_SERVERS, NONE, PROCESS_SLOTS};
 
@@ -86,6 +85,11 @@ impl Objects<'_> {
     pub(crate) fn pays_for_end<W: World>(&mut self, world: &mut W, thread: u16, component: u16) {
         let Some(one) = self.thread(thread) else { return };
         let server = if one.server == NONE { world.root(one.tcap).unwrap_or(NONE) } else { one.server };
+        self.pay_for_end(world, server, component);
+    }
+
+    /// This server pays for it.
+    pub(crate) fn pay_for_end<W: World>(&mut self, world: &mut W, server: u16, component: u16) {
         if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
             position.work |= 1u64.wrapping_shl(u32::from(component));
             self.tell_time(world, server);
@@ -169,20 +173,17 @@ impl Objects<'_> {
         }
     }
 
-    /// Restores a page of a process as its program has it; false when there is none of this number.
-    pub(crate) fn restore_part<W: World>(&mut self, world: &mut W, component: u16, number: u32) -> bool {
-        let program = self.process(component).map_or(NONE, |one| one.program);
-        let Ok((_, row)) = self.program(u64::from(program)) else { return false };
-        let Some(part) = self.part(&row, number) else { return false };
-        let word = self.entry(world, component, part.address).unwrap_or(0);
-        if part.rights & right::WRITE != 0
-            && let Some(page) = self.page_of(word).filter(|page| self.is_private(component, *page))
-        {
-            match part.physical {
-                Some(physical) => world.copy_image(page, physical),
-                None => world.clear(page),
-            }
+    /// One slice of giving a process what its program begins with, and nothing else: what a life before it mapped, unmapped or protected would be what the next
+    /// one finds. Returns whether it is done.
+    ///
+    /// # Errors
+    /// `Full` when its quota has been used for something else: there is nothing to begin with.
+    pub(crate) fn renew<W: World>(&mut self, world: &mut W, component: u16, is_first: bool) -> Result<bool, Code> {
+        if !is_first {
+            return self.exec_slice(world, component);
         }
-        true
+        world.forget_all(component);
+        self.advance(component, None, Phase::Space);
+        Ok(false)
     }
 }

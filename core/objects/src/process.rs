@@ -7,7 +7,7 @@
 //! - The number of a process is its component's, which the host left free; so are its capability slots, [`PROCESS_SLOTS`] each.
 //! - Its quota is split from the one that the call names, and everything that it has is paid from that. The component itself and its first thread
 //!   are of the quota above. `spawn` puts a capability to the new quota into slot [`PROCESS_QUOTA_SLOT`], `fork` where the parent has that of its own.
-//! - *The parent's end point* is that of the thread that calls; a bit for each number of a component says whose end it is.
+//! - *The parent's end point* is that of the thread that calls, if it is at home; a bit for each number of a component says whose end it is.
 //! - `exit` stops the component with its code as the record of its fault. Its memory is there until somebody with a capability to it says `destroy`, which is what
 //!   "wait" is; so the exit is short, and the parent pays for taking apart what it made.
 //! - `exec` continues in the kernel whenever its thread is chosen: its text, with the call that would be made again, is gone.
@@ -317,7 +317,9 @@ impl Objects<'_> {
             *one = Process { is_made: true, parent, quota: own, tables: 1, ..Process::EMPTY };
         }
         self.make_thread(thread, child, payer, to, [0; 3], NONE);
-        let supervisor = self.thread(self.running).map_or(NONE, |one| one.end_point);
+        // A thread is its home's: what a callee makes on its caller's thread tells the caller's end point nothing, to which the callee may have no capability.
+        let at_home = self.thread(self.running).filter(|one| one.component == one.home);
+        let supervisor = at_home.map_or(NONE, |one| one.end_point);
         let space = self.physical(root) | u64::from(child).wrapping_add(1).wrapping_shl(ASID_SHIFT);
         if let Some(one) = self.component_mut(child) {
             *one = Component {

@@ -204,7 +204,7 @@ impl Objects<'_> {
         let Some(one) = self.component(component).filter(|one| one.state == ComponentState::Unwinding) else {
             return false;
         };
-        let (progress, then) = (one.progress, one.then);
+        let (progress, mut then) = (one.progress, one.then);
         let is_restored = match progress.checked_sub(MAX_THREADS as u32) {
             None => {
                 self.unwind(world, progress as u16);
@@ -214,7 +214,13 @@ impl Objects<'_> {
                 false
             }
             Some(page) => match then {
-                ComponentState::Living if self.is_process(component) => !self.restore_part(world, component, page),
+                ComponentState::Living if self.is_process(component) => {
+                    let renewed = self.renew(world, component, page == 0);
+                    if renewed.is_err() {
+                        then = ComponentState::Stopped;
+                    }
+                    renewed != Ok(false)
+                }
                 ComponentState::Living => !world.restore(component, page),
                 ComponentState::Free => self.dismantle(world, component),
                 _ => true,
