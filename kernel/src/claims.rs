@@ -9,25 +9,23 @@
 //!
 //! The number that `switch` gives a claim is for as long as that is in the position.
 
+use crate::rows::{band, quick};
 use crate::servers::Servers;
 use bulkhead_arch::kernel::KernelMachine;
-use bulkhead_kernel_abi::boot::{BandRow, ServerRow, Tables, TcapRow};
+use bulkhead_kernel_abi::boot::{Tables, TcapRow};
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::{ALL_TICKS, Code, MAX_SERVERS, MAX_TCAPS, NONE};
 use bulkhead_objects::{Claims as ClaimCalls, NEVER};
 use bulkhead_sched::Members;
-use bulkhead_sched::band::{Band, BandError, Bands, Quick};
-use bulkhead_sched::budget::{Budget, Share};
+use bulkhead_sched::band::{BandError, Bands};
+use bulkhead_sched::budget::Budget;
 use bulkhead_sched::kernel::{Agreement, Next, Stint};
 use bulkhead_sched::tcap::{ALL, Claims, Root, TcapError};
-use bulkhead_words::Rule;
 
 use crate::outside::Outside;
 
 /// No claim.
 const NOBODY: u8 = u8::MAX;
-/// Chunks of a band's server whose row does not say.
-const CHUNKS: u8 = 8;
 
 /// Memory for claims and bands.
 #[derive(Debug)]
@@ -132,32 +130,6 @@ impl ShareRoom<'_> {
         self.bands.clear(with_test.then(|| quick(tables.servers)));
         tables.bands.iter().all(|row| self.bands.add(band(row, tables.servers)))
     }
-}
-
-fn band(row: &BandRow, servers: &[ServerRow]) -> Band {
-    let chunks = servers.get(usize::from(row.first_server)).map_or(0, |server| server.chunks);
-    Band {
-        first_slot: byte(row.first_server),
-        slots: byte(row.servers),
-        shortest_ticks: row.shortest_period_ticks,
-        longest_ticks: row.longest_period_ticks,
-        budget_ticks: row.budget_ticks,
-        smallest_ticks: row.smallest_budget_ticks,
-        chunks: u8::try_from(chunks).ok().filter(|chunks| *chunks != 0).unwrap_or(CHUNKS),
-    }
-}
-
-/// The published test with the servers of the host.
-fn quick(servers: &[ServerRow]) -> Quick {
-    servers.iter().filter(|row| row.band == NONE).fold(Quick::new(), |quick, row| match Rule::from_number(row.rule) {
-        Some(Rule::Pibs) => {
-            let [numerator, denominator] =
-                [row.budget_ticks, row.period_ticks].map(|ticks| u32::try_from(ticks).unwrap_or(u32::MAX));
-            quick.with_io(Share { numerator, denominator })
-        }
-        Some(Rule::Sporadic | Rule::Deferrable | Rule::Polling) => quick.with_main(row.budget_ticks, row.period_ticks),
-        _ => quick,
-    })
 }
 
 impl Servers<'_> {

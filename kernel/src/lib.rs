@@ -23,6 +23,7 @@ pub mod claims;
 pub mod faults;
 mod memory;
 pub mod outside;
+pub mod rows;
 pub mod servers;
 pub mod signal;
 mod text;

@@ -7,20 +7,12 @@
 //! A temporal capability is everything that its root server has, unless there are schedulers in user space: [`crate::claims`].
 
 use crate::claims::ShareRoom;
+use crate::rows::{budget, goes_on, levels};
 use bulkhead_kernel_abi::accounts::{ACCOUNTS_MAGIC, Accounts, ServerAccount};
 use bulkhead_kernel_abi::boot::{ServerRow, Tables, TcapRow};
 use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_SERVERS, NONE};
 use bulkhead_sched::Members;
-use bulkhead_sched::budget::{
-    Anchor, Budget, Client, Deferrable, MAX_CLIENTS, Pibs, PibsRule, Polling, Share, Sporadic, SporadicParameters,
-};
 use bulkhead_sched::kernel::{KernelCore, Next, Sleepers, Stint};
-use bulkhead_words::{Rule, ServerFlag};
-
-/// A row's level without budget when it has none.
-const NO_BACKGROUND: u8 = 255;
-/// Levels with budget.
-const LEVELS: u8 = 64;
 
 /// Memory for time, as large as an instance can need it.
 #[derive(Debug)]
@@ -69,8 +61,7 @@ impl<'a> Servers<'a> {
             return None;
         }
         for (slot, row) in (0..u8::MAX).zip(rows).filter(|(_, row)| row.band == NONE) {
-            let goes_on = row.background != NO_BACKGROUND;
-            room.core.activate(now, slot, budget(row, rows, now)?, goes_on).ok()?;
+            room.core.activate(now, slot, budget(row, rows, now)?, goes_on(row)).ok()?;
         }
         let drivers = tables.bindings.iter().fold(0, |set, row| set | bit(row.server));
         let tcaps = tables.tcaps;
@@ -243,54 +234,5 @@ impl<'a> Servers<'a> {
         let place = (row.clients & bit(client).wrapping_sub(1)).count_ones() as usize;
         let (core, now) = (&mut *self.room.core, self.now_ticks);
         if begins { core.request(now, server as u8, place) } else { core.complete(now, server as u8, place) }
-    }
-}
-
-/// The levels at which a server can be: its own, or one better than each client's (`kernel.md` 3).
-fn levels(row: &ServerRow, rows: &[ServerRow]) -> u64 {
-    match Rule::from_number(row.rule) {
-        Some(Rule::Pibs) => Members(row.clients).fold(0, |set, client| set | bit(level_for(client, rows).into())),
-        _ => bit(row.level.into()),
-    }
-}
-
-fn level_for(client: u8, rows: &[ServerRow]) -> u8 {
-    rows.get(usize::from(client)).map_or(LEVELS, |row| row.level.saturating_sub(1))
-}
-
-/// The budget of a row; `None` when its numbers contradict each other.
-fn budget(row: &ServerRow, rows: &[ServerRow], now: u64) -> Option<Budget> {
-    let (budget_ticks, period_ticks) = (row.budget_ticks, row.period_ticks);
-    match Rule::from_number(row.rule)? {
-        Rule::Unlimited => Some(Budget::Unlimited),
-        Rule::Sporadic => {
-            let is_capped = ServerFlag::DispatchAnchor.is_in(row.flags);
-            let parameters = SporadicParameters {
-                budget_ticks,
-                period_ticks,
-                smallest_chunk_ticks: row.smallest_chunk_ticks,
-                chunks: u8::try_from(row.chunks).ok()?,
-                anchor: if is_capped { Anchor::Dispatch } else { Anchor::Eligible },
-                lag_clamp: ServerFlag::LagClamp.is_in(row.flags),
-            };
-            Sporadic::new(parameters, now).ok().map(Budget::Sporadic)
-        }
-        Rule::Deferrable => Deferrable::new(budget_ticks, period_ticks, now).ok().map(Budget::Deferrable),
-        Rule::Polling => Polling::new(budget_ticks, period_ticks, now).ok().map(Budget::Polling),
-        Rule::Pibs => {
-            let share =
-                Share { numerator: u32::try_from(budget_ticks).ok()?, denominator: u32::try_from(period_ticks).ok()? };
-            let is_published = ServerFlag::PublishedPibs.is_in(row.flags);
-            let rule = if is_published { PibsRule::Published } else { PibsRule::Corrected };
-            let mut clients = [Client::default(); MAX_CLIENTS];
-            let mut count: usize = 0;
-            for (client, place) in Members(row.clients).zip(clients.iter_mut()) {
-                let period_ticks = rows.get(usize::from(client))?.period_ticks;
-                *place = Client { period_ticks, priority: level_for(client, rows) };
-                count = count.wrapping_add(1);
-            }
-            let clients = clients.get(..count)?;
-            Pibs::new(share, rule, clients, row.smallest_chunk_ticks, now).ok().map(Budget::Pibs)
-        }
     }
 }
