@@ -6,7 +6,7 @@ use crate::simulation::{Counts, Limits, Simulation};
 use crate::text::TextSink;
 use crate::timeline::TimelineSink;
 use bulkhead_description::command::{EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_USAGE, exit_code, print_report};
-use bulkhead_description::scenario::load_scenario;
+use bulkhead_description::scenario::{Loaded, load_scenario};
 use bulkhead_description::unit::duration_option;
 use bulkhead_description::{Check, Options};
 use bulkhead_files::Output;
@@ -82,8 +82,12 @@ fn duration(text: &str) -> Result<u64, String> {
 #[must_use]
 pub fn simulate(arguments: &SimulateArguments, check: &dyn Check) -> ExitCode {
     let options = Options::from_environment(arguments.guests.clone());
-    let scenario = match load_scenario(&arguments.scenario, &options, check) {
-        Ok(scenario) => scenario,
+    let scenario = match load_scenario(&arguments.scenario, &options, check).map(Loaded::into_cores) {
+        Ok(Some(scenario)) => scenario,
+        Ok(None) => {
+            bulkhead_files::complain!("error: an instance cannot be simulated yet");
+            return ExitCode::from(EXIT_REFUSED);
+        }
         Err(report) => {
             print_report(&report);
             return exit_code(&report);

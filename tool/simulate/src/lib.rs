@@ -19,6 +19,7 @@ pub mod core_run;
 pub mod event;
 pub mod json;
 pub mod simulation;
+pub mod stage;
 pub mod text;
 pub mod timeline;
 

@@ -18,6 +18,7 @@ fn example(name: &str, until_ns: u64, events: u64) -> Simulation {
     let path = PathBuf::from(format!("../../docs/scenarios/{name}.toml"));
     let scenario = load_scenario(&path, &Options::default(), &Assumptions::default())
         .unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+    let scenario = scenario.into_cores().expect("shared cores");
     Simulation::new(scenario, Limits { until_ns, events }).expect("it can be planned")
 }
 
@@ -79,8 +80,9 @@ fn busy(guests: &[(&str, u64, u64)]) -> LoadedScenario {
              [[arrival]]\nvcpu = \"{name}\"\nbusy = true\n"
         );
     }
-    load_scenario_text(Path::new("overload.toml"), &text, &Options::default(), &Assumptions::default())
-        .unwrap_or_else(|report| panic!("{}", report.to_text(false)))
+    let loaded = load_scenario_text(Path::new("overload.toml"), &text, &Options::default(), &Assumptions::default());
+    let loaded = loaded.unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+    loaded.into_cores().expect("shared cores")
 }
 
 /// QV-39: of five guests with 135 % of the core the first three fit; their schedule is the same to the tick as without the others, with
@@ -130,6 +132,7 @@ fn rr_03_the_published_reset_starves_a_guest() {
 fn a_system_description_gives_the_cores() {
     let scenario = load_scenario(Path::new("tests/good/scenario.toml"), &Options::default(), &Assumptions::default());
     let scenario = scenario.unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+    let scenario = scenario.into_cores().expect("shared cores");
     assert_eq!((scenario.system.name.as_str(), scenario.until_ns), ("pair", Some(40 * MILLISECOND_NS)));
     let limits = Limits { until_ns: 40 * MILLISECOND_NS, events: u64::MAX };
     let mut simulation = Simulation::new(scenario, limits).expect("it can be planned");

@@ -22,6 +22,7 @@ pub(crate) mod scenario;
 mod schedule;
 mod secure;
 mod server;
+pub(crate) mod simulated;
 mod spans;
 mod virtio;
 

@@ -37,6 +37,7 @@ pub(crate) fn load(
         ("partition", scenario.partition.first().map(|one| one.span)),
         ("schedule", scenario.schedule.first().map(|one| one.span)),
     ];
+    resolver.does_not_apply(scenario.made.first().map(|one| one.span), "made", "shared cores: an `instance` has bands");
     let system = match &scenario.system {
         Some(named) => {
             for (key, place) in own_tables {
@@ -69,7 +70,7 @@ pub(crate) fn load(
 }
 
 /// The scenario as a description whose other parts are placeholders.
-fn describe(scenario: &Scenario, start: Span) -> Description {
+pub(super) fn describe(scenario: &Scenario, start: Span) -> Description {
     let text = |value: &str| Located { value: value.to_owned(), span: start };
     Description {
         version: Located { value: crate::description::DESCRIPTION_VERSION, span: start },
@@ -191,7 +192,19 @@ impl Resolver<'_> {
     }
 
     fn arrival(&mut self, system: &System, arrival: &Located<Arrival>) -> Option<CheckedArrival> {
-        let place = self.arrival_vcpu(system, &arrival.vcpu);
+        let vcpu = self.needed(&arrival.vcpu, "vcpu", arrival.span, "an arrival");
+        for (key, place) in [("thread", span(&arrival.thread)), ("server", span(&arrival.server))] {
+            self.does_not_apply(place, key, "shared cores: an `instance` has them");
+        }
+        let place = vcpu.and_then(|vcpu| self.arrival_vcpu(system, vcpu));
+        let timed = self.timed(arrival);
+        let (partition, vcpu) = place?;
+        let client = self.arrival_client(system, arrival, partition, vcpu);
+        Some(CheckedArrival { partition, vcpu, client: client?, ..timed? })
+    }
+
+    /// What an arrival is, but for where it arrives.
+    pub(super) fn timed(&mut self, arrival: &Located<Arrival>) -> Option<CheckedArrival> {
         let pattern = self.pattern(arrival);
         let is_busy = pattern == Some(Pattern::Busy);
         let work_ns = match &arrival.work {
@@ -215,18 +228,16 @@ impl Resolver<'_> {
             let place = span(&arrival.burst).unwrap_or(arrival.span);
             self.push(Diagnostic::new(Code::BadQuantity, message).at(place, format!("expected 1 to {MAX_BURST}")));
         }
-        let (partition, vcpu) = place?;
-        let client = self.arrival_client(system, arrival, partition, vcpu);
         Some(CheckedArrival {
-            partition,
-            vcpu,
+            partition: 0,
+            vcpu: 0,
             is_interrupt,
             work_ns: work_ns?,
             offset_ns: offset_ns?,
             pattern: pattern?,
             burst,
             spacing_ns: spacing_ns?,
-            client: client?,
+            client: None,
         })
     }
 
@@ -319,7 +330,7 @@ impl Resolver<'_> {
     }
 
     /// Reads a time that is more than nothing.
-    fn positive(&mut self, text: &Located<Duration>, key: &str) -> Option<u64> {
+    pub(super) fn positive(&mut self, text: &Located<Duration>, key: &str) -> Option<u64> {
         let time_ns = self.duration(text)?;
         if time_ns == 0 {
             let message = format!("`{key}` cannot be nothing");
