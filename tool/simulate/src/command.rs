@@ -1,14 +1,17 @@
 //! The command `bulkhead simulate`.
 
 use crate::event::{Nowhere, Sink};
+use crate::instance::{InstanceSimulation, critical_instant};
 use crate::json::JsonWriter;
 use crate::simulation::{Counts, Limits, Simulation};
+use crate::stage::Stage;
 use crate::text::TextSink;
 use crate::timeline::TimelineSink;
 use bulkhead_description::command::{EXIT_ENVIRONMENT, EXIT_REFUSED, EXIT_USAGE, exit_code, print_report};
-use bulkhead_description::scenario::{Loaded, load_scenario};
+use bulkhead_description::kernel::is_kernel_file;
+use bulkhead_description::scenario::{InstanceScenario, Loaded, load_instance, load_scenario};
 use bulkhead_description::unit::duration_option;
-use bulkhead_description::{Check, Options};
+use bulkhead_description::{Check, Options, Report};
 use bulkhead_files::Output;
 use bulkhead_files::write::Stream;
 use std::io::{self, BufWriter, Write};
@@ -33,11 +36,11 @@ pub enum SimulateFormat {
     None,
 }
 
-/// Run the scheduler of shared cores on a scenario.
+/// Run the scheduler of shared cores, or of an instance of the real-time kernel, on a scenario.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct SimulateArguments {
-    /// Scenario (TOML): a schedule, or the name of a system description, and what arrives.
+    /// Scenario (TOML): a schedule, or the name of a system description or of an instance, and what arrives. Of a `NAME.kernel.toml` everything arrives at once.
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     /// How long to simulate, such as "100 ms" [default: what the scenario says, else "1 s"]
@@ -46,6 +49,9 @@ pub struct SimulateArguments {
     /// End after this many events.
     #[arg(long, value_name = "NUMBER")]
     pub events: Option<u64>,
+    /// Of an instance: what each change of who works takes, such as "24 us"; who comes pays.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub exchange: Option<u64>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = SimulateFormat::Text)]
     pub format: SimulateFormat,
@@ -61,12 +67,13 @@ pub struct SimulateArguments {
 }
 
 const AFTER_HELP: &str = "\
-The scheduler is the monitor's own code; the time of switches is left out.
+The scheduler is the monitor's or the kernel's own code; the time of switches is left out.
 
 Examples:
   bulkhead simulate docs/scenarios/quest-figure-4.toml
   bulkhead simulate scenario.toml --until \"50 ms\" --format json
   bulkhead simulate scenario.toml --format perfetto -o scenario.perfetto-trace
+  bulkhead simulate flight.kernel.toml --until \"200 ms\"
 
 Exit codes:
   0  simulated
@@ -78,30 +85,74 @@ fn duration(text: &str) -> Result<u64, String> {
     duration_option(text, "ms")
 }
 
+/// What is simulated.
+enum Subject {
+    Cores(Simulation),
+    Instance(Box<InstanceSimulation>),
+}
+
+impl Subject {
+    fn stage(&self) -> &dyn Stage {
+        match self {
+            Self::Cores(simulation) => simulation,
+            Self::Instance(simulation) => simulation.as_ref(),
+        }
+    }
+
+    fn run(&mut self, sink: &mut dyn Sink) -> io::Result<Counts> {
+        match self {
+            Self::Cores(simulation) => simulation.run(sink),
+            Self::Instance(simulation) => simulation.run(sink),
+        }
+    }
+}
+
+/// Reads what is to be simulated, and says what the description's warnings are.
+fn subject(arguments: &SimulateArguments, check: &dyn Check) -> Result<(Subject, u64), ExitCode> {
+    let options = Options::from_environment(arguments.guests.clone());
+    let path = &arguments.scenario;
+    let loaded = if is_kernel_file(path) {
+        load_instance(path, &options).map(|instance| {
+            let (arrivals, made) = critical_instant(&instance);
+            Loaded::Instance(InstanceScenario { instance, arrivals, made, until_ns: None, warnings: Report::default() })
+        })
+    } else {
+        load_scenario(path, &options, check)
+    };
+    let loaded = loaded.map_err(|report| {
+        print_report(&report);
+        exit_code(&report)
+    })?;
+    let (until_ns, warnings) = match &loaded {
+        Loaded::Cores(scenario) => (scenario.until_ns, &scenario.warnings),
+        Loaded::Instance(scenario) => (scenario.until_ns, &scenario.warnings),
+    };
+    print_report(warnings);
+    let until_ns = arguments.until.or(until_ns).unwrap_or(DEFAULT_UNTIL_NS);
+    let limits = Limits { until_ns, events: arguments.events.unwrap_or(u64::MAX) };
+    let made = match loaded {
+        Loaded::Cores(_) if arguments.exchange.is_some() => {
+            bulkhead_files::complain!("error: `--exchange` is for an instance: of shared cores switches cost nothing");
+            return Err(ExitCode::from(EXIT_USAGE));
+        }
+        Loaded::Cores(scenario) => Simulation::new(*scenario, limits).map(Subject::Cores),
+        Loaded::Instance(scenario) => {
+            let made = InstanceSimulation::new(scenario, limits, arguments.exchange.unwrap_or(0));
+            made.map(|made| Subject::Instance(Box::new(made)))
+        }
+    };
+    made.map(|subject| (subject, until_ns)).map_err(|message| {
+        bulkhead_files::complain!("error: {message}");
+        ExitCode::from(EXIT_REFUSED)
+    })
+}
+
 /// Runs `bulkhead simulate`.
 #[must_use]
 pub fn simulate(arguments: &SimulateArguments, check: &dyn Check) -> ExitCode {
-    let options = Options::from_environment(arguments.guests.clone());
-    let scenario = match load_scenario(&arguments.scenario, &options, check).map(Loaded::into_cores) {
-        Ok(Some(scenario)) => scenario,
-        Ok(None) => {
-            bulkhead_files::complain!("error: an instance cannot be simulated yet");
-            return ExitCode::from(EXIT_REFUSED);
-        }
-        Err(report) => {
-            print_report(&report);
-            return exit_code(&report);
-        }
-    };
-    print_report(&scenario.warnings);
-    let until_ns = arguments.until.or(scenario.until_ns).unwrap_or(DEFAULT_UNTIL_NS);
-    let limits = Limits { until_ns, events: arguments.events.unwrap_or(u64::MAX) };
-    let mut simulation = match Simulation::new(scenario, limits) {
-        Ok(simulation) => simulation,
-        Err(message) => {
-            bulkhead_files::complain!("error: {message}");
-            return ExitCode::from(EXIT_REFUSED);
-        }
+    let (mut simulation, until_ns) = match subject(arguments, check) {
+        Ok(found) => found,
+        Err(code) => return code,
     };
     if arguments.format == SimulateFormat::Perfetto && arguments.output.is_none() {
         bulkhead_files::complain!("error: `--format perfetto` writes a binary file: name it with `-o FILE`");
@@ -169,28 +220,28 @@ impl Write for Destination {
     }
 }
 
-fn write(arguments: &SimulateArguments, simulation: &mut Simulation, until_ns: u64) -> io::Result<Counts> {
+fn write(arguments: &SimulateArguments, simulation: &mut Subject, until_ns: u64) -> io::Result<Counts> {
     let path = arguments.output.as_deref();
     match arguments.format {
         SimulateFormat::None => simulation.run(&mut Nowhere),
         SimulateFormat::Text => {
-            let mut sink = TextSink::new(simulation, until_ns);
+            let mut sink = TextSink::new(simulation.stage(), until_ns);
             let counts = simulation.run(&mut sink)?;
             let mut output = Destination::open(path)?;
-            output.write_all(sink.text(simulation, counts).as_bytes())?;
+            output.write_all(sink.text(simulation.stage(), counts).as_bytes())?;
             output.finish()?;
             Ok(counts)
         }
         SimulateFormat::Json => {
             let mut output = Destination::open(path)?;
-            let mut sink = JsonWriter::new(&mut output, simulation)?;
+            let mut sink = JsonWriter::new(&mut output, simulation.stage())?;
             let counts = simulation.run(&mut sink as &mut dyn Sink)?;
-            sink.finish()?;
+            sink.finish(simulation.stage())?;
             output.finish()?;
             Ok(counts)
         }
         SimulateFormat::Perfetto => {
-            let mut sink = TimelineSink::new(simulation);
+            let mut sink = TimelineSink::new(simulation.stage());
             let counts = simulation.run(&mut sink)?;
             let timeline = sink.finish(counts.cut_ns.unwrap_or(until_ns));
             let mut output = Destination::open(path)?;

@@ -25,6 +25,12 @@ pub enum EventKind {
     },
     /// An interrupt arrived.
     Interrupt,
+    /// A band admitted a server that was made.
+    Admit,
+    /// A band did not: nothing was made.
+    Refuse,
+    /// A server of a band has ended, and what was to be done there.
+    End,
 }
 
 impl EventKind {
@@ -39,6 +45,9 @@ impl EventKind {
             Self::Arrive => "arrive",
             Self::Complete { .. } => "complete",
             Self::Interrupt => "interrupt",
+            Self::Admit => "admit",
+            Self::Refuse => "refuse",
+            Self::End => "end",
         }
     }
 }
@@ -50,7 +59,7 @@ pub struct Event {
     pub time_ns: u64,
     /// Place of the core among the shared ones ([`crate::Simulation::cores`]).
     pub core: usize,
-    /// Slot of the vCPU on it.
+    /// Slot of the vCPU on it; of an instance the place among those who work.
     pub slot: usize,
     /// Number of the server, where one is concerned; none under round robin.
     pub server: Option<u8>,

@@ -3,7 +3,7 @@
 //! The form is part of the product: `docs/book/src/reference/simulate.md` describes it and `docs/reference/simulate.schema.json` is its schema.
 
 use crate::event::{Event, Sink};
-use crate::simulation::Simulation;
+use crate::stage::{Lanes, Stage};
 use serde_json::Value;
 use std::io::{self, Write};
 
@@ -11,8 +11,10 @@ use std::io::{self, Write};
 #[derive(Debug)]
 pub struct JsonWriter<W> {
     output: W,
-    /// Number of each core, and the names of its vCPUs as JSON strings.
+    /// Number of each core, and the names of who can run there as JSON strings.
     cores: Vec<(usize, Vec<String>)>,
+    /// Key of who an event is about.
+    key: String,
     is_first: bool,
 }
 
@@ -21,23 +23,23 @@ impl<W: Write> JsonWriter<W> {
     ///
     /// # Errors
     /// When the output cannot be written.
-    pub fn new(mut output: W, simulation: &Simulation) -> io::Result<Self> {
-        let names = |(index, core): (usize, &bulkhead_plan::maps::CoreUse)| {
-            let names =
-                (0..core.vcpus.len()).map(|slot| Value::from(simulation.vcpu_name(index, slot)).to_string()).collect();
-            (core.board_core, names)
+    pub fn new(mut output: W, stage: &dyn Stage) -> io::Result<Self> {
+        let names = |core: Lanes| {
+            let names = core.names.into_iter().map(|name| Value::from(name).to_string()).collect();
+            (core.number, names)
         };
-        let cores = simulation.cores.iter().enumerate().map(names).collect();
+        let cores = stage.lanes().into_iter().map(names).collect();
         output.write_all(b"{\"events\":[")?;
-        Ok(Self { output, cores, is_first: true })
+        let key = stage.noun().to_lowercase();
+        Ok(Self { output, cores, key, is_first: true })
     }
 
     /// Ends the object.
     ///
     /// # Errors
     /// When the output cannot be written.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.output.write_all(b"\n]}\n")?;
+    pub fn finish(mut self, stage: &dyn Stage) -> io::Result<()> {
+        write!(self.output, "\n]{}}}\n", stage.facts())?;
         self.output.flush()
     }
 }
@@ -47,7 +49,8 @@ impl<W: Write> Sink for JsonWriter<W> {
         let Some((core, names)) = self.cores.get(event.core) else { return Ok(()) };
         let name = names.get(event.slot).map_or("null", String::as_str);
         let separator = if std::mem::take(&mut self.is_first) { "" } else { "," };
-        write!(self.output, "{separator}\n{{\"t_ns\":{},\"core\":{core},\"vcpu\":{name},\"server\":", event.time_ns)?;
+        let (time_ns, key) = (event.time_ns, &self.key);
+        write!(self.output, "{separator}\n{{\"t_ns\":{time_ns},\"core\":{core},\"{key}\":{name},\"server\":")?;
         match event.server {
             Some(server) => write!(self.output, "{server}")?,
             None => self.output.write_all(b"null")?,

@@ -4,6 +4,9 @@
 //! planned as for an image and translated by `bulkhead_schedule::plan`, as in the monitor; then [`core_run`] plays the guests: it
 //! reports arrivals, completions and deadlines to the policy and follows its choices. Nothing here decides who runs.
 //!
+//! Or it is about an instance of the real-time kernel ([`instance`]): its servers as its image says, on the kernel's own scheduler, and the
+//! bounds that `bulkhead check` prints beside what was seen.
+//!
 //! What a simulation leaves out: the time of switches and of the monitor. It shows what the rules give; what a machine gives is
 //! shown by a run, and what is guaranteed by the analysis.
 //!
@@ -17,6 +20,7 @@ pub mod arrivals;
 pub mod command;
 pub mod core_run;
 pub mod event;
+pub mod instance;
 pub mod json;
 pub mod simulation;
 pub mod stage;
@@ -25,4 +29,6 @@ pub mod timeline;
 
 pub use command::{SimulateArguments, simulate};
 pub use event::{Event, EventKind, Sink};
+pub use instance::InstanceSimulation;
 pub use simulation::{Limits, Simulation};
+pub use stage::Stage;

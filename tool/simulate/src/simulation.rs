@@ -2,11 +2,13 @@
 
 use crate::core_run::CoreRun;
 use crate::event::{Event, Sink};
+use crate::stage::{Lanes, Stage};
 use bulkhead_description::scenario::LoadedScenario;
 use bulkhead_plan::maps::{CoreUse, core_uses};
 use bulkhead_plan::model::System;
-use bulkhead_plan::schedule::schedule_plan;
+use bulkhead_plan::schedule::{numbered_servers, schedule_plan, server};
 use bulkhead_plan::ticks;
+use bulkhead_trace::{CoreLayout, Layout, ServerLayout, SlotLayout};
 use std::io;
 
 /// Where a simulation ends.
@@ -102,5 +104,61 @@ impl Simulation {
             (Some(vcpu), Some(partition)) => format!("{}.{}", partition.name, vcpu.vcpu),
             _ => String::from("?"),
         }
+    }
+}
+
+impl Stage for Simulation {
+    fn noun(&self) -> &'static str {
+        "vCPU"
+    }
+
+    fn lanes(&self) -> Vec<Lanes> {
+        let lanes = |(index, core): (usize, &CoreUse)| Lanes {
+            title: format!("core {}", core.board_core),
+            number: core.board_core,
+            names: (0..core.vcpus.len()).map(|slot| self.vcpu_name(index, slot)).collect(),
+            idle_ns: self.runs.get(index).map_or(0, |run| ticks::to_ns(run.idle_ticks(), self.system.board.counter_hz)),
+        };
+        self.cores.iter().enumerate().map(lanes).collect()
+    }
+
+    fn layout(&self) -> (Layout, Vec<usize>) {
+        let all = core_uses(&self.system);
+        let place = |core: &CoreUse| all.iter().position(|one| one.board_core == core.board_core);
+        (layout(self, &all), self.cores.iter().map(|core| place(core).unwrap_or(usize::MAX)).collect())
+    }
+}
+
+fn layout(simulation: &Simulation, all: &[CoreUse]) -> Layout {
+    let system = &simulation.system;
+    let cores = all.iter().map(|core| CoreLayout {
+        is_shared: core.is_shared(),
+        slots: core.vcpus.iter().map(|one| SlotLayout { partition: one.partition, vcpu: one.vcpu }).collect(),
+        servers: numbered_servers(system, core)
+            .into_iter()
+            .enumerate()
+            .filter_map(|(number, reference)| {
+                let server = server(system, reference)?;
+                let own = |one: &bulkhead_plan::maps::VcpuUse| {
+                    one.partition == reference.partition && one.vcpu == server.vcpu
+                };
+                let times = server.rule.budget_and_period_ns();
+                let partition = system.partitions.get(reference.partition).map_or("?", |one| one.name.as_str());
+                Some(ServerLayout {
+                    name: format!("{partition} server {number}"),
+                    slot: core.vcpus.iter().position(own)?,
+                    priority: u32::from(bulkhead_plan::schedule::best_priority(system, server)),
+                    budget_ns: times.map(|(budget_ns, _)| budget_ns),
+                    period_ns: times.map(|(_, period_ns)| period_ns),
+                })
+            })
+            .collect(),
+    });
+    Layout {
+        system: system.name.clone(),
+        clock: String::from("simulated time; switches cost nothing"),
+        partitions: system.partitions.iter().map(|partition| partition.name.clone()).collect(),
+        cores: cores.collect(),
+        channels: Vec::new(),
     }
 }

@@ -1,9 +1,9 @@
-//! The form for people: who ran when as a chart, the first events, and a table of what each vCPU got.
+//! The form for people: who ran when as a chart, the first events, and a table of what each one got.
 
 use crate::event::{Event, EventKind, Sink};
-use crate::simulation::{Counts, Simulation};
+use crate::simulation::Counts;
+use crate::stage::{Lanes, Stage};
 use bulkhead_description::unit::format_duration;
-use bulkhead_plan::ticks;
 use std::fmt::Write as _;
 use std::io;
 
@@ -12,7 +12,7 @@ const COLUMNS: usize = 100;
 /// Events that are listed.
 const LISTED: usize = 40;
 
-/// What is remembered of a vCPU.
+/// What is remembered of one that runs.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     /// Time with and without budget in each column.
@@ -39,9 +39,9 @@ pub struct TextSink {
 impl TextSink {
     /// A collector for a simulation that ends at this time.
     #[must_use]
-    pub fn new(simulation: &Simulation, until_ns: u64) -> Self {
+    pub fn new(stage: &dyn Stage, until_ns: u64) -> Self {
         let lane = Lane { columns: vec![(0, 0); COLUMNS], ..Lane::default() };
-        let lanes = simulation.cores.iter().map(|core| vec![lane.clone(); core.vcpus.len()]).collect();
+        let lanes = stage.lanes().iter().map(|core| vec![lane.clone(); core.names.len()]).collect();
         Self { until_ns: until_ns.max(1), lanes, first: Vec::new() }
     }
 
@@ -63,28 +63,30 @@ impl TextSink {
 
     /// Writes everything.
     #[must_use]
-    pub fn text(mut self, simulation: &Simulation, counts: Counts) -> String {
+    pub fn text(mut self, stage: &dyn Stage, counts: Counts) -> String {
         let end_ns = counts.cut_ns.unwrap_or(self.until_ns);
         for lane in self.lanes.iter_mut().flatten() {
             Self::stop(lane, end_ns, self.until_ns);
         }
         let mut text = String::new();
-        for (index, core) in simulation.cores.iter().enumerate() {
+        let cores = stage.lanes();
+        for (index, core) in cores.iter().enumerate() {
             let lanes = self.lanes.get(index).map_or(&[] as &[Lane], Vec::as_slice);
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "core {}, 0 to {}", core.board_core, format_duration(self.until_ns));
-            self.chart(&mut text, simulation, index, lanes);
-            table(&mut text, simulation, index, lanes, end_ns);
+            let _ = writeln!(text, "{}, 0 to {}", core.title, format_duration(self.until_ns));
+            self.chart(&mut text, core, lanes);
+            table(&mut text, core, stage.noun(), lanes, end_ns);
             text.push('\n');
         }
-        self.list(&mut text, simulation, counts);
+        text.push_str(&stage.remarks());
+        self.list(&mut text, &cores, counts);
         text
     }
 
-    fn chart(&self, text: &mut String, simulation: &Simulation, core: usize, lanes: &[Lane]) {
-        let width = name_width(simulation, core, lanes.len());
-        for (slot, lane) in lanes.iter().enumerate() {
-            let _ = write!(text, "  {:width$} |", simulation.vcpu_name(core, slot));
+    fn chart(&self, text: &mut String, core: &Lanes, lanes: &[Lane]) {
+        let width = core.names.iter().map(String::len).max().unwrap_or(0).max(4);
+        for (name, lane) in core.names.iter().zip(lanes) {
+            let _ = write!(text, "  {name:width$} |");
             let column_ns = (self.until_ns / COLUMNS as u64).max(1);
             text.extend(lane.columns.iter().map(|(budgeted, free)| {
                 let used = budgeted + free;
@@ -101,12 +103,13 @@ impl TextSink {
         let _ = writeln!(text, "  a column is {column}: # runs, + runs for less than half, - in the background\n");
     }
 
-    fn list(&self, text: &mut String, simulation: &Simulation, counts: Counts) {
+    fn list(&self, text: &mut String, cores: &[Lanes], counts: Counts) {
         let shown = self.first.len();
         let _ = writeln!(text, "the first {shown} of {} events", counts.events);
         for event in &self.first {
-            let core = simulation.cores.get(event.core).map_or(0, |core| core.board_core);
-            let name = simulation.vcpu_name(event.core, event.slot);
+            let place = cores.get(event.core);
+            let core = place.map_or(0, |core| core.number);
+            let name = place.and_then(|core| core.names.get(event.slot)).map_or("?", String::as_str);
             let server = event.server.map_or_else(String::new, |server| format!(" server {server}"));
             let more = match event.kind {
                 EventKind::Start { background: true } => String::from(", in the background"),
@@ -122,18 +125,14 @@ impl TextSink {
     }
 }
 
-fn name_width(simulation: &Simulation, core: usize, slots: usize) -> usize {
-    (0..slots).map(|slot| simulation.vcpu_name(core, slot).len()).max().unwrap_or(0).max(4)
-}
-
-fn table(text: &mut String, simulation: &Simulation, core: usize, lanes: &[Lane], end_ns: u64) {
-    let head = ["vCPU", "arrived", "done", "worst ns", "budget ns", "background ns", "share", "starts", "empty"];
+fn table(text: &mut String, core: &Lanes, noun: &str, lanes: &[Lane], end_ns: u64) {
+    let head = [noun, "arrived", "done", "worst ns", "budget ns", "background ns", "share", "starts", "empty"];
     let mut rows = vec![head.map(String::from).to_vec()];
     let share = |time_ns: u64| format!("{:.2} %", time_ns as f64 * 100.0 / end_ns.max(1) as f64);
-    for (slot, lane) in lanes.iter().enumerate() {
+    for (name, lane) in core.names.iter().zip(lanes) {
         let worst = if lane.done == 0 { String::from("-") } else { lane.worst_response_ns.to_string() };
         rows.push(vec![
-            simulation.vcpu_name(core, slot).to_string(),
+            name.clone(),
             lane.arrivals.to_string(),
             lane.done.to_string(),
             worst,
@@ -145,8 +144,7 @@ fn table(text: &mut String, simulation: &Simulation, core: usize, lanes: &[Lane]
         ]);
     }
     text.push_str(&bulkhead_files::table::table(&rows, 1, 2));
-    let idle_ticks = simulation.runs().get(core).map_or(0, crate::core_run::CoreRun::idle_ticks);
-    let idle_ns = ticks::to_ns(idle_ticks, simulation.system.board.counter_hz);
+    let idle_ns = core.idle_ns;
     let _ = writeln!(text, "  idle {idle_ns} ns, {}", share(idle_ns));
 }
 
@@ -171,7 +169,7 @@ impl Sink for TextSink {
                 lane.done += 1;
                 lane.worst_response_ns = lane.worst_response_ns.max(response_ns);
             }
-            EventKind::Replenish => {}
+            EventKind::Replenish | EventKind::Admit | EventKind::Refuse | EventKind::End => {}
         }
         Ok(())
     }

@@ -1,12 +1,10 @@
 //! The form for the Perfetto UI, by way of the timeline that traces of machines become too.
 
 use crate::event::{Event, EventKind, Sink};
-use crate::simulation::Simulation;
+use crate::stage::Stage;
 use bulkhead_description::unit::format_duration;
-use bulkhead_plan::maps::{CoreUse, core_uses};
-use bulkhead_plan::schedule::{numbered_servers, server};
 use bulkhead_trace as trace;
-use bulkhead_trace::{CoreLayout, Layout, ServerLayout, SlotLayout, Timeline};
+use bulkhead_trace::Timeline;
 use std::io;
 
 /// More events make a file that the UI does not open.
@@ -28,15 +26,15 @@ pub struct TimelineSink {
 impl TimelineSink {
     /// An empty timeline of the simulation's cores.
     #[must_use]
-    pub fn new(simulation: &Simulation) -> Self {
-        let all = core_uses(&simulation.system);
-        let place = |core: &CoreUse| all.iter().position(|one| one.board_core == core.board_core);
+    pub fn new(stage: &dyn Stage) -> Self {
+        let (layout, places) = stage.layout();
+        let lanes = stage.lanes();
         Self {
-            timeline: Timeline::new(layout(simulation, &all)),
+            timeline: Timeline::new(layout),
             events: 0,
-            stopped: vec![None; simulation.cores.len()],
-            pending: simulation.cores.iter().map(|core| vec![0; core.vcpus.len()]).collect(),
-            places: simulation.cores.iter().map(|core| place(core).unwrap_or(usize::MAX)).collect(),
+            stopped: vec![None; lanes.len()],
+            pending: lanes.iter().map(|core| vec![0; core.names.len()]).collect(),
+            places,
         }
     }
 
@@ -124,45 +122,14 @@ impl Sink for TimelineSink {
                 self.mark(event, String::from("interrupt"));
                 self.count(event, true);
             }
+            EventKind::Admit => self.mark(event, String::from("server is made")),
+            EventKind::Refuse => self.mark(event, String::from("band admits no such server")),
+            EventKind::End => self.mark(event, String::from("server ends")),
             EventKind::Complete { response_ns } => {
                 self.mark(event, format!("done after {}", format_duration(response_ns)));
                 self.count(event, false);
             }
         }
         Ok(())
-    }
-}
-
-fn layout(simulation: &Simulation, all: &[CoreUse]) -> Layout {
-    let system = &simulation.system;
-    let cores = all.iter().map(|core| CoreLayout {
-        is_shared: core.is_shared(),
-        slots: core.vcpus.iter().map(|one| SlotLayout { partition: one.partition, vcpu: one.vcpu }).collect(),
-        servers: numbered_servers(system, core)
-            .into_iter()
-            .enumerate()
-            .filter_map(|(number, reference)| {
-                let server = server(system, reference)?;
-                let own = |one: &bulkhead_plan::maps::VcpuUse| {
-                    one.partition == reference.partition && one.vcpu == server.vcpu
-                };
-                let times = server.rule.budget_and_period_ns();
-                let partition = system.partitions.get(reference.partition).map_or("?", |one| one.name.as_str());
-                Some(ServerLayout {
-                    name: format!("{partition} server {number}"),
-                    slot: core.vcpus.iter().position(own)?,
-                    priority: u32::from(bulkhead_plan::schedule::best_priority(system, server)),
-                    budget_ns: times.map(|(budget_ns, _)| budget_ns),
-                    period_ns: times.map(|(_, period_ns)| period_ns),
-                })
-            })
-            .collect(),
-    });
-    Layout {
-        system: system.name.clone(),
-        clock: String::from("simulated time; switches cost nothing"),
-        partitions: system.partitions.iter().map(|partition| partition.name.clone()).collect(),
-        cores: cores.collect(),
-        channels: Vec::new(),
     }
 }

@@ -148,11 +148,11 @@ fn the_json_form_is_what_the_reference_says() {
     let mut bytes = Vec::new();
     let mut writer = JsonWriter::new(&mut bytes, &simulation).expect("a list takes everything");
     let counts = simulation.run(&mut writer).expect("a list takes everything");
-    writer.finish().expect("a list takes everything");
+    writer.finish(&simulation).expect("a list takes everything");
     let value: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let schema: serde_json::Value =
         serde_json::from_str(include_str!("../../../docs/book/src/reference/simulate.schema.json")).expect("JSON");
-    let item = &schema["properties"]["events"]["items"];
+    let item = &schema["properties"]["events"]["items"]["anyOf"][0];
     let words: Vec<&str> = item["properties"]["event"]["enum"]
         .as_array()
         .expect("words")
@@ -199,6 +199,7 @@ fn starts_and_stops_alternate_and_jobs_are_done_after_they_came() {
                     assert_eq!(running, Some(event.slot), "who finishes runs: {event:?}");
                 }
                 EventKind::Exhaust | EventKind::Replenish => assert!(event.server.is_some(), "{event:?}"),
+                EventKind::Admit | EventKind::Refuse | EventKind::End => panic!("no instance: {event:?}"),
             }
         }
     }
