@@ -219,6 +219,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 Choice::Again => {
                     let now = self.outside.machine.counter_ticks();
                     let _ = self.outside.servers.advance(now);
+                    // It rang for the slice before, perhaps, or was set while only more important dates mattered.
+                    self.set_timer(chosen);
                     self.take_interrupts();
                 }
                 // It asked for somebody who is no more.

@@ -103,8 +103,11 @@ impl Test {
     }
 
     fn with_payer(servers: &[ServerRow], threads: &[u16], payer: u16) -> Self {
-        let tables = tables(servers, threads, payer);
-        let kernel = Kernel::new(FakeCore::default(), room(), time_room(), &tables, 62_500_000).expect("servers");
+        Self::of(&tables(servers, threads, payer))
+    }
+
+    fn of(tables: &Tables<'static>) -> Self {
+        let kernel = Kernel::new(FakeCore::default(), room(), time_room(), tables, 62_500_000).expect("servers");
         let mut this = Self { kernel, running: 0, ran: Vec::new() };
         let next = this.kernel.choose();
         this.take(next);
@@ -413,4 +416,24 @@ fn servers_that_contradict_each_other_are_refused() {
     assert!(!start(&[ServerRow { rule: 9, ..unlimited(0) }]));
     assert!(!start(&[unlimited(64)]));
     assert!(!start(&[ServerRow { chunks: 256 + 4, ..sporadic(0, 1, 2, false) }]));
+}
+
+/// QV-23, CH-60: a component that faulted begins again in slices at its own cost, and between two of them a date wakes who is more important: after
+/// the timer rang for somebody who does not run before, too, and if it was set while only more important dates mattered.
+#[test]
+fn dates_pass_between_slices_of_an_end() {
+    const DATA_ABORT: u64 = 0x24 << 26;
+    for first_date in [100, 1_000] {
+        let servers = [unlimited(0), unlimited(1), unlimited(2)];
+        let mut tables = tables(&servers, &[0, 1, 2, 2], 0);
+        let resets = |row: &ComponentRow| ComponentRow { on_fault: 1, ..*row };
+        tables.components = Vec::leak(tables.components.iter().map(resets).collect());
+        let mut test = Test::of(&tables);
+        assert_eq!((test.sleep(10_000), test.sleep(300), test.sleep(first_date)), (1, 2, 3));
+        test.core().now_ticks = 95;
+        test.core().looking_ticks = 10;
+        test.enter(Entry::Synchronous { syndrome: DATA_ABORT, address: 0 });
+        let now = test.core().now_ticks;
+        assert!(test.running == 1 && (300..=320).contains(&now), "thread {} at {now}", test.running);
+    }
 }

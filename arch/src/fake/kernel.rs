@@ -38,6 +38,8 @@ pub struct FakeCore {
     pub console: String,
     /// How long it takes to acknowledge an interrupt.
     pub acknowledging_ticks: u64,
+    /// How long it takes to look for an interrupt that is not there.
+    pub looking_ticks: u64,
     /// How long it takes to load an address space.
     pub loading_ticks: u64,
     /// How often the core was told to wait.
@@ -72,6 +74,7 @@ impl Default for FakeCore {
             space: 0,
             console: String::new(),
             acknowledging_ticks: 0,
+            looking_ticks: 0,
             loading_ticks: 0,
             waits: 0,
             shared: RefCell::default(),
@@ -140,7 +143,10 @@ impl KernelMachine for FakeCore {
 
     fn acknowledge(&mut self) -> Intid {
         assert_eq!(self.running, None, "the priority of the one before was not dropped");
-        let Some(intid) = self.signalled() else { return Intid::NONE };
+        let Some(intid) = self.signalled() else {
+            self.now_ticks += self.looking_ticks;
+            return Intid::NONE;
+        };
         if !self.ringing.contains(&intid) {
             self.pending.remove(&intid);
         }

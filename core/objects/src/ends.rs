@@ -30,27 +30,20 @@ impl Objects<'_> {
         Ok(Reply::Waits)
     }
 
-    /// Slices of an `exec` of a thread that was chosen, until it is done or an interrupt waits.
+    /// One slice of an `exec` of a thread that was chosen: before the next one it is chosen again, so that dates are looked at.
     pub(crate) fn continue_exec<W: World>(&mut self, world: &mut W, thread: u16) {
         let Some(one) = self.thread(thread) else { return };
         let (component, [.., argument]) = (one.component, one.start);
-        loop {
-            match self.exec_slice(world, component) {
-                Ok(false) if !world.is_interrupted() => {}
-                Ok(false) => return,
-                Ok(true) => {
-                    let life = self.component(component).map_or(0, |one| one.counters.life);
-                    if let Some(one) = self.thread_mut(thread) {
-                        one.begin(life, argument);
-                    }
-                    return;
-                }
-                Err(_) => {
-                    // Somebody else took pages from its quota meanwhile: there is no program any more.
-                    self.exit(world, component, thread, FaultKind::Memory, 0);
-                    return;
+        match self.exec_slice(world, component) {
+            Ok(false) => {}
+            Ok(true) => {
+                let life = self.component(component).map_or(0, |one| one.counters.life);
+                if let Some(one) = self.thread_mut(thread) {
+                    one.begin(life, argument);
                 }
             }
+            // Somebody else took pages from its quota meanwhile: there is no program any more.
+            Err(_) => self.exit(world, component, thread, FaultKind::Memory, 0),
         }
     }
 
