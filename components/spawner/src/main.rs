@@ -1,11 +1,12 @@
 //! Makes processes from programs of the image, waits for their ends, begins one again, and takes them apart: what a shell does. All of that is paid from its quota,
 //! and its children's threads run on the server that it has for them.
 //!
-//! Its argument is a list of what its children do, a byte each, the first one lowest: what the program `worker` says of its argument. 0xff ends it.
+//! Its argument is a list of what its children do, a byte each, the first one lowest: what the program `worker` says of its argument. 0xff ends it, and the byte behind that says how
+//! often it makes all of them, with a rest in between; another 0xff is once.
 #![no_std]
 #![no_main]
 
-use bulkhead_component::call::{component_fault, component_reset, receive};
+use bulkhead_component::call::{self, component_fault, component_reset, receive};
 use bulkhead_component::println;
 use bulkhead_component::process::{self, Made, Share};
 use bulkhead_kernel_abi::accounts::FaultKind;
@@ -27,6 +28,15 @@ bulkhead_component::slots! {
     room;
 }
 
+bulkhead_component::counts! {
+    /// Processes that were made: children, and those that they say they forked.
+    created;
+    /// Of those, what came to the end that was expected of it, and was taken apart.
+    ended;
+    /// Children that were refused, or came to another end.
+    unexpected;
+}
+
 /// The end of the list of children.
 const END: u64 = 0xff;
 /// Begins again: the fourth of what a worker does is a fault.
@@ -35,6 +45,13 @@ const FAULTS: u64 = 4;
 const EXECS: u64 = 2;
 /// Counts, as often as the number above says.
 const COUNTS: u64 = 7;
+
+/// Forks as often as the number above says, looks that nothing of it is shared, and exits with how often that was so.
+const WORKS: u64 = 9;
+/// How often a child that works forks.
+const FORKS: u64 = 2;
+/// Milliseconds between two times that all are made.
+const REST_MS: u64 = 150;
 
 /// Where its child is.
 fn child() -> u64 {
@@ -51,6 +68,7 @@ fn made() -> Made {
 }
 
 fn main(argument: u64) {
+    let Ok(version) = call::version() else { return };
     // Who is given it, runs threads on it, and changes nothing of it.
     if let Err(code) = process::copy_capability(jobs(), room(), right::BIND) {
         return println!("spawner: no server for children, {code:?}");
@@ -58,8 +76,17 @@ fn main(argument: u64) {
     let share = Share { pages: 3, ..Share::default() };
     println!("spawner: too small {:?}", process::spawn(worker(), 0, made(), given(), share));
     println!("spawner: no program {:?}", process::spawn(99, 0, made(), given(), share));
-    for role in argument.to_le_bytes().map(u64::from).into_iter().take_while(|role| *role != END) {
-        run(role);
+    let bytes = argument.to_le_bytes().map(u64::from);
+    let mut behind = bytes.into_iter().skip_while(|byte| *byte != END).skip(1);
+    let times = behind.next().filter(|times| *times != END).unwrap_or(1);
+    for _ in 0..times {
+        for role in bytes.into_iter().take_while(|role| *role != END) {
+            run(role);
+        }
+        if times > 1 {
+            // The end of a sleep is a deadline that has passed.
+            let _ = receive(0, call::counter_ticks() + REST_MS * (version.counter_hz / 1000));
+        }
     }
     println!("spawner: over");
 }
@@ -69,13 +96,18 @@ fn run(role: u64) {
     let argument = match role {
         EXECS => role | worker() << 8,
         COUNTS => role | 64 << 8,
+        WORKS => role | FORKS << 8,
         _ => role,
     };
     let share = Share { pages: 96, components: 1, threads: 1, regions: 1 };
     let bits = match process::spawn(worker(), argument, made(), given(), share) {
         Ok(bits) => bits,
-        Err(code) => return println!("spawner: {role} is refused, {code:?}"),
+        Err(code) => {
+            unexpected::count().add(1);
+            return println!("spawner: {role} is refused, {code:?}");
+        }
     };
+    created::count().add(1);
     let mut ends = 0;
     loop {
         match receive(told(), 0) {
@@ -83,6 +115,9 @@ fn run(role: u64) {
             other => return println!("spawner: told {other:?}, not {bits:#x}"),
         }
         let Ok(record) = component_fault(child()) else { return println!("spawner: no record") };
+        if role == WORKS {
+            return work_is_done(record.kind == FaultKind::Exited.number() && record.syndrome == FORKS);
+        }
         if record.kind == FaultKind::Exited.number() {
             println!("spawner: {role} exited with {}", record.syndrome);
         } else {
@@ -96,4 +131,16 @@ fn run(role: u64) {
         }
     }
     println!("spawner: {role} is taken apart {:?}", process::destroy(child()));
+    ended::count().add(1);
+}
+
+/// A child that works says nothing, and neither is anything said of it that was expected.
+fn work_is_done(is_expected: bool) {
+    if is_expected && process::destroy(child()).is_ok() {
+        created::count().add(FORKS);
+        ended::count().add(1 + FORKS);
+    } else {
+        unexpected::count().add(1);
+        println!("spawner: a child that works came to another end");
+    }
 }

@@ -4,7 +4,8 @@
 #![no_main]
 
 use bulkhead_component::range::Range;
-use bulkhead_component::{Code, call, println};
+use bulkhead_component::{Code, call, mixed, println};
+use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 bulkhead_component::entry!(main);
@@ -35,6 +36,15 @@ bulkhead_component::slots! {
     news;
 }
 
+bulkhead_component::counts! {
+    /// Rounds that tasks computed, all together.
+    rounds;
+    /// Those whose result was not that of the first one: somebody changed their memory or their registers.
+    wrong_results;
+    /// Rounds in which a task was away for longer than [`STOP`] though it never waits: its server had no time left.
+    stops;
+}
+
 /// Spins for some milliseconds, and says how much it ran.
 const SPINS: u8 = 0;
 /// Yields this often, with an equal, and says what one took.
@@ -52,10 +62,15 @@ const SLEEPS: u8 = 6;
 /// Takes blocks of memory and gives them back.
 const TAKES: u8 = 7;
 
+/// Computes this many rounds of about 10,000 instructions, and never waits.
+const COMPUTES: u8 = 8;
+
 /// 1 ms at 62.5 MHz.
 const MILLISECOND: u64 = 62_500;
 /// A longer time between two looks at the counter is an absence.
 const ABSENCE: u64 = 300;
+/// No equal and nobody more important has the core for so long at once, if their servers have less.
+const STOP: u64 = 20 * MILLISECOND;
 /// What the waiting task and the one that wakes it did, in turn.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
@@ -70,6 +85,7 @@ fn main(argument: u64) {
         WAKES => wakes(me, count),
         SLEEPS => sleeps(me, count),
         TAKES => takes(me),
+        COMPUTES => computes(me, count),
         other => println!("task {me}: {other} is nothing that it does"),
     }
     let _ = rt::end(me, me);
@@ -174,4 +190,22 @@ fn takes(me: u64) {
     let wrong = rt::release(me, 63);
     println!("task {me} took {:?}, then {:#x}; not its: {wrong:?}", &blocks[..3], blocks[16]);
     println!("task {me} gave back: {:?}; as another: {:?}", rt::release(me, blocks[0]), rt::give_way(me + 1));
+}
+
+/// What a round comes to.
+fn round(from: u64) -> u64 {
+    (0..1_000).fold(from, |sum, number| black_box(mixed(sum, number)))
+}
+
+fn computes(me: u64, count: u64) {
+    let expected = round(me);
+    let mut before = call::counter_ticks();
+    for _ in 0..count {
+        let result = round(me);
+        let now = call::counter_ticks();
+        rounds::count().add(1);
+        wrong_results::count().add(u64::from(result != expected));
+        stops::count().add(u64::from(now - before > STOP));
+        before = now;
+    }
 }

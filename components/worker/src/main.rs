@@ -4,7 +4,7 @@
 
 use bulkhead_component::call::{component_fault, counter_ticks, receive};
 use bulkhead_component::process::{self, Fork, Made, Share};
-use bulkhead_component::{Code, println};
+use bulkhead_component::{Code, mixed, println};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::{PROCESS_QUOTA_SLOT, PROCESS_SLOTS};
 use core::arch::asm;
@@ -35,6 +35,8 @@ const BOMB: u64 = 6;
 const COUNTS: u64 = 7;
 /// Runs for ever.
 const SPINS: u64 = 8;
+/// Forks as often as the number above the lowest byte says, looks each time that parent and child have memory of their own, and exits with how often that was so.
+const WORKS: u64 = 9;
 
 /// A slot that nothing is in.
 const CHILD: u64 = PROCESS_SLOTS as u64 - 1;
@@ -77,6 +79,7 @@ fn main(argument: u64) {
         MAPS => maps(),
         BOMB => bomb(),
         COUNTS => counts(argument >> 8),
+        WORKS => works(argument >> 8),
         SPINS => loop {
             black_box(NUMBER.fetch_add(1, Ordering::Relaxed));
         },
@@ -102,6 +105,26 @@ fn forks() {
         }
         Err(code) => println!("worker: no fork, {code:?}"),
     }
+}
+
+fn works(times: u64) {
+    let mut good = 0;
+    for turn in 0..times {
+        NUMBER.store(turn, Ordering::Relaxed);
+        match process::fork(made(), Share { pages: 40, ..Share::default() }) {
+            Ok(Fork::Child) => {
+                NUMBER.store(mixed(turn, 1), Ordering::Relaxed);
+                process::exit(NUMBER.load(Ordering::Relaxed));
+            }
+            Ok(Fork::Parent(_)) => {
+                let is_childs = wait() == Ok(mixed(turn, 1));
+                let is_own = NUMBER.load(Ordering::Relaxed) == turn;
+                good += u64::from(is_childs && is_own && process::destroy(CHILD).is_ok());
+            }
+            Err(_) => break,
+        }
+    }
+    process::exit(good);
 }
 
 fn maps() {

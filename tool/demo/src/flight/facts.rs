@@ -51,6 +51,18 @@ pub struct Named {
     pub messages: u64,
     /// See [`Self::messages`].
     pub missing_messages: u64,
+    /// Rounds that the tasks of the subsystem computed, and those with another result than the first one.
+    pub rounds: u64,
+    /// See [`Self::rounds`].
+    pub wrong_rounds: u64,
+    /// How often one of them was stopped for want of budget.
+    pub stops: u64,
+    /// Processes that were made, those that came to their end as expected, and children of the spawner that did not, or were refused.
+    pub created: u64,
+    /// See [`Self::created`].
+    pub ended: u64,
+    /// See [`Self::created`].
+    pub failed: u64,
     /// Alarms that rang at the client of the driver, and those that it asked for again.
     pub rung: u64,
     /// See [`Self::rung`].
@@ -126,6 +138,12 @@ impl Counts {
             worst_response_ticks: self.get("loop.worst_response_ticks")?,
             messages: self.get("logger.messages")?,
             missing_messages: self.get("logger.missing")?,
+            rounds: self.get("tasks.rounds")?,
+            wrong_rounds: self.get("tasks.wrong_results")?,
+            stops: self.get("tasks.stops")?,
+            created: self.get("spawner.created")?,
+            ended: self.get("spawner.ended")?,
+            failed: self.get("spawner.unexpected")?,
             rung: self.get("alarms.rung")?,
             repeated: self.get("alarms.repeated")?,
             driver_resets: self.get("keeper.resets")?,

@@ -1,5 +1,5 @@
-//! The demonstration of an instance of the real-time kernel: a control loop keeps its periods beside a logger, a driver that fails and is begun again by its
-//! supervisor, and an intruder that tries all that a component can do.
+//! The demonstration of an instance of the real-time kernel: a control loop keeps its periods beside a logger, a subsystem whose own scheduler and tasks want
+//! all the time that there is, a driver that fails and is begun again by its supervisor, processes that are made and taken apart, and an intruder that tries all that a component can do.
 //!
 //! There is one run, on one core and on a clock that counts instructions, so it is the same on each host and a response is a number of instructions, which is compared with what `check` computed.
 //!
