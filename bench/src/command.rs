@@ -1,7 +1,7 @@
 //! The command line of `./x bench`.
 
 use crate::boards::{self, BoardsArguments};
-use crate::experiments::{self, Done, EXPERIMENTS, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
+use crate::experiments::{self, Done, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
 use crate::soak::{self, SoakArguments};
 use crate::{Failure, Outcome, costs, measure, record, report};
 use bulkhead_run::command::Format;
@@ -70,6 +70,7 @@ Examples:
   ./x bench --short             leaves out what boots Linux
   ./x bench timer               measures one group of rows
   ./x bench secure              measures what runs at EL3 of two worlds, experiments included
+  ./x bench kernel.fork         runs one experiment of the kernel
   ./x bench mips-rtt            runs one experiment and writes target/bench/mips-rtt.json
   ./x bench --format json       prints one JSON object
   ./x bench --record            measures everything and writes it down in docs/
@@ -110,7 +111,7 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     }
     if arguments.list {
         bulkhead_files::output::print(&report::list());
-        for experiment in EXPERIMENTS {
+        for experiment in experiments::all() {
             let slow = if experiment.slow { " (slow)" } else { "" };
             bulkhead_files::say!("{:<23} {}{slow}", experiment.name, experiment.what);
         }
@@ -174,15 +175,16 @@ fn choose(arguments: &BenchArguments) -> Result<(Vec<&'static Experiment>, Optio
     let wanted = |experiment: &&Experiment| {
         let named = experiments.iter().any(|name| *name == experiment.name);
         // A group of rows has the experiments that begin with its name.
-        let of_group =
-            |group: &&String| experiment.name.strip_prefix(group.as_str()).is_some_and(|rest| rest.starts_with('-'));
+        let of_group = |group: &&String| {
+            experiment.name.strip_prefix(group.as_str()).is_some_and(|rest| rest.starts_with(['-', '.']))
+        };
         let all = arguments.names.is_empty()
             || experiments.iter().any(|name| *name == "experiments")
             || rows.iter().any(of_group);
         // One that is named has a short form as well.
         named || all && !(arguments.short && experiment.slow)
     };
-    let chosen = EXPERIMENTS.iter().filter(wanted).collect();
+    let chosen = experiments::all().filter(wanted).collect();
     if !experiments.is_empty() && rows.is_empty() {
         return Ok((chosen, None));
     }

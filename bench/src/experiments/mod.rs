@@ -1,4 +1,4 @@
-//! The experiments of the seeds, on one shared core: published figure, an independent model's figure, ours, and the verdict.
+//! The experiments of the seeds, on one shared core and of the real-time kernel: published figure, an independent model's figure, ours, and the verdict.
 //!
 //! An experiment ([`EXPERIMENTS`]) has *cells*, one for each number that a seed published or a model gives, and *claims*, the
 //! statements that decide its verdict. A cell says by how much we differ from the model; a claim says what that must not
@@ -8,6 +8,7 @@
 mod bound;
 mod guests;
 mod histograms;
+mod kernel;
 mod mips;
 mod quest;
 mod recorded;
@@ -21,6 +22,7 @@ mod worlds_shares;
 use crate::Failure;
 use crate::lab::Lab;
 pub use bound::{Bound, median_tightness};
+pub use kernel::{ITERATIONS, Iterations};
 pub use recorded::difference;
 pub(crate) use recorded::write as record;
 use serde_json::{Value, json};
@@ -168,7 +170,7 @@ pub struct Experiment {
     pub(crate) run: fn(&Lab, Length) -> Result<Findings, Failure>,
 }
 
-/// Every experiment.
+/// Every experiment on shared cores and of two worlds.
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "mips-rtt",
@@ -276,6 +278,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
+/// Every experiment, those of the real-time kernel last.
+pub fn all() -> impl Iterator<Item = &'static Experiment> {
+    EXPERIMENTS.iter().chain(kernel::EXPERIMENTS)
+}
+
 /// What the median tightness of all bounds must reach.
 pub const LEAST_TIGHTNESS: f64 = 0.6;
 
@@ -365,7 +372,7 @@ fn cell_json(cell: &Cell) -> Value {
 /// Finds an experiment.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Experiment> {
-    EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+    all().find(|experiment| experiment.name == name)
 }
 
 /// Runs an experiment.
@@ -420,8 +427,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_no_names_of_rows() {
-        for experiment in EXPERIMENTS {
-            assert_eq!(EXPERIMENTS.iter().filter(|other| other.name == experiment.name).count(), 1);
+        for experiment in super::all() {
+            assert_eq!(super::all().filter(|other| other.name == experiment.name).count(), 1);
             assert!(crate::rows::all().all(|row| row.name != experiment.name && row.group() != experiment.name));
         }
     }

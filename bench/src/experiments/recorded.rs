@@ -10,7 +10,7 @@
 //! is what bounds and claims say. Beside Linux only these are compared, and the size of numbers, in which a wrong unit or clock shows.
 //! An exact comparison had everybody record again who changed that script, and so read nothing into a difference.
 
-use super::{Done, EXPERIMENTS, Length, run};
+use super::{Done, Experiment, Length, all, run};
 use crate::{Failure, record};
 use bulkhead_run::qemu;
 use serde_json::{Value, json};
@@ -20,8 +20,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// The seed of every guest that draws numbers (`seed=`, if nothing else is given), in both forms.
 const SEED: u64 = 1;
-/// The part of the monitor that the experiments run on: all of them share cores.
+/// The part of the monitor that experiments on shared cores run on.
 const MONITOR_PART: &str = "shared";
+/// The one that instances of the kernel run on: they have a core of their own.
+const KERNEL_MONITOR_PART: &str = "own";
 
 /// Held while the file is read and replaced: experiments run in parallel, and each is recorded when it has ended.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -56,13 +58,16 @@ fn essence(done: &Done) -> Value {
     serde_json::from_str(&found.to_string()).unwrap_or(found)
 }
 
-/// Compares a short form with its record: what differs, or `None` when nothing does or nothing is recorded. Experiments with Linux
+/// Compares a short form with its record: what differs, or `None` when nothing does, nothing is recorded or the experiment is one of the kernel's. Experiments with Linux
 /// are compared where the same packages of Debian are installed that the record was made with.
 ///
 /// # Errors
 /// When the record cannot be read.
 pub fn difference(done: &Done) -> Result<Option<String>, Failure> {
     let name = done.experiment.name;
+    if done.experiment.is_of_kernel() {
+        return Ok(None);
+    }
     let known = read()?;
     let Some(known) = known.iter().find(|known| known["name"] == name) else { return Ok(None) };
     if done.experiment.slow && known["guest_packages"] != json!(record::guest_packages()) {
@@ -152,13 +157,18 @@ pub(crate) fn write(full: &Done) -> Result<(), Failure> {
     }
     let entry = entry(full, &short)?;
     let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut all = read()?;
-    all.retain(|known| known["name"] != name);
-    all.push(entry);
-    let place = |entry: &Value| EXPERIMENTS.iter().position(|experiment| entry["name"] == experiment.name);
-    all.retain(|entry| place(entry).is_some());
-    all.sort_by_key(|entry| place(entry));
-    record::replace(&path(), &format!("{:#}\n", Value::from(all)))
+    let mut entries = read()?;
+    entries.retain(|known| known["name"] != name);
+    entries.push(entry);
+    let place = |entry: &Value| all().position(|experiment| entry["name"] == experiment.name);
+    entries.retain(|entry| place(entry).is_some());
+    entries.sort_by_key(|entry| place(entry));
+    record::replace(&path(), &format!("{:#}\n", Value::from(entries)))
+}
+
+/// The part of the monitor that an experiment runs on.
+fn part_of(experiment: &Experiment) -> &'static str {
+    if experiment.is_of_kernel() { KERNEL_MONITOR_PART } else { MONITOR_PART }
 }
 
 /// The entry of an experiment: the full form with where it comes from, and what the short form found.
@@ -171,7 +181,7 @@ fn entry(full: &Done, short: &Done) -> Result<Value, Failure> {
     entry["commit"] = json!(commit());
     entry["date"] = json!(record::date());
     entry["qemu"] = json!(format!("{}.{}.{}", version.major, version.minor, version.micro));
-    entry["monitor_part"] = json!(MONITOR_PART);
+    entry["monitor_part"] = json!(part_of(full.experiment));
     let packages = if full.experiment.slow { record::guest_packages() } else { Vec::new() };
     entry["guest_packages"] = json!(packages);
     entry["short"] = essence(short);
@@ -181,7 +191,7 @@ fn entry(full: &Done, short: &Done) -> Result<Value, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::{Bound, Cell, Findings};
+    use crate::experiments::{Bound, Cell, EXPERIMENTS, Findings};
 
     fn done(ours: f64, measured: f64, holds: bool) -> Done {
         let cell = Cell { label: "mean".to_owned(), ours: Some(ours), ..Cell::default() };
@@ -196,13 +206,16 @@ mod tests {
     fn every_experiment_is_recorded_with_what_makes_it_repeatable() {
         let all = read().expect("the record is readable");
         let names: Vec<_> = all.iter().map(|entry| entry["name"].as_str().expect("a name")).collect();
-        let wanted: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        // Those of the kernel are judged by what they must be, with a record or without.
+        let is_wanted = |experiment: &&Experiment| !experiment.is_of_kernel() || names.contains(&experiment.name);
+        let wanted: Vec<_> = crate::experiments::all().filter(is_wanted).map(|experiment| experiment.name).collect();
         assert_eq!(names, wanted, "`./x bench --record NAME` records one that is missing");
         for entry in &all {
             let name = &entry["name"];
             assert_eq!(entry["verdict"], "met", "{name}");
             assert_eq!(entry["seed"], SEED, "{name}");
-            assert_eq!(entry["monitor_part"], MONITOR_PART, "{name}");
+            let experiment = crate::experiments::named(name.as_str().expect("a name")).expect("an experiment");
+            assert_eq!(entry["monitor_part"], part_of(experiment), "{name}");
             let commit = entry["commit"].as_str().expect("a commit");
             assert!(commit.len() == 12 && !commit.ends_with('+'), "{name} was not measured at a commit: {commit}");
             let judged = ["cells", "bounds", "claims"].iter().any(|list| entry["short"][list] != json!([]));

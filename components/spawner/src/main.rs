@@ -2,7 +2,7 @@
 //! and its children's threads run on the server that it has for them.
 //!
 //! Its argument is a list of what its children do, a byte each, the first one lowest: what the program `worker` says of its argument. 0xff ends it, and the byte behind that says how
-//! often it makes all of them, with a rest in between; another 0xff is once.
+//! often it makes all of them, with a rest in between; another 0xff is once. If the first one counts, it is the only one, and the rest says how often.
 #![no_std]
 #![no_main]
 
@@ -76,12 +76,16 @@ fn main(argument: u64) {
     let share = Share { pages: 3, ..Share::default() };
     println!("spawner: too small {:?}", process::spawn(worker(), 0, made(), given(), share));
     println!("spawner: no program {:?}", process::spawn(99, 0, made(), given(), share));
+    if argument & 0xff == COUNTS {
+        run(COUNTS, argument);
+        return println!("spawner: over");
+    }
     let bytes = argument.to_le_bytes().map(u64::from);
     let mut behind = bytes.into_iter().skip_while(|byte| *byte != END).skip(1);
     let times = behind.next().filter(|times| *times != END).unwrap_or(1);
     for _ in 0..times {
         for role in bytes.into_iter().take_while(|role| *role != END) {
-            run(role);
+            run(role, with_more(role));
         }
         if times > 1 {
             // The end of a sleep is a deadline that has passed.
@@ -91,14 +95,17 @@ fn main(argument: u64) {
     println!("spawner: over");
 }
 
-/// One child, from its beginning to its end.
-fn run(role: u64) {
-    let argument = match role {
+/// What a child of the list is given.
+fn with_more(role: u64) -> u64 {
+    match role {
         EXECS => role | worker() << 8,
-        COUNTS => role | 64 << 8,
         WORKS => role | FORKS << 8,
         _ => role,
-    };
+    }
+}
+
+/// One child that is given this argument, from its beginning to its end.
+fn run(role: u64, argument: u64) {
     let share = Share { pages: 96, components: 1, threads: 1, regions: 1 };
     let bits = match process::spawn(worker(), argument, made(), given(), share) {
         Ok(bits) => bits,

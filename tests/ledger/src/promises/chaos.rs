@@ -60,7 +60,7 @@ pub(super) const FAMILY: Family = Family {
         ("CH-63", OBJECTS),
         (
             "CH-E4",
-            "call and return of a component, signals and switches of threads on one core, 100,000 runs, all equal; notifications across cores, and a million runs: [kernel.md](specification/kernel.md)",
+            "call and return of a component, signals and switches of threads on one core, all runs equal, a million of them by `./x bench kernel.micro`, which is not recorded; notifications across cores: [kernel.md](specification/kernel.md)",
         ),
         (
             "CH-E5",

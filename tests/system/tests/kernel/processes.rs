@@ -144,7 +144,8 @@ const FORK: u64 = 20_800;
 /// QV-E6, row 12: every fork takes the same, on the board and in a partition.
 #[test]
 fn a_fork_of_64_kib_takes_what_is_known() {
-    let said = said(&[7], true);
+    // It is the only one, and forks 64 times.
+    let said = said(&[7, 64, 0, 0, 0, 0, 0, 0], true);
     println!("{said:#?}");
     let line = said.iter().find_map(|line| line.strip_prefix("fork: ")).expect("it was counted");
     let words: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();

@@ -1,0 +1,213 @@
+//! The experiments of the seeds that are about the real-time kernel: what published measurements claim of processes, components, interrupts and isolation, asserted of instances.
+//!
+//! Each runs on the bare board and as a partition. On one core all values are exact, so most claims are equalities: what an experiment finds is judged by what it must be, and not
+//! by a record. A record in `docs/experiments.json` is of the day when it was made: the kernel's paths change with every part that it gets, and only their
+//! relations are promised. So what was recorded is shown, and never compared with.
+//!
+//! How often an experiment does what it repeats is in [`ITERATIONS`] alone.
+
+mod fork;
+mod interrupts;
+mod micro;
+mod stage2;
+
+use super::{Cell, Experiment, Findings, Length};
+use crate::Failure;
+use crate::lab::Lab;
+use bulkhead_abi::observe::Counter;
+use bulkhead_description::Options;
+use bulkhead_description::kernel::{Laid, load_native_text};
+use bulkhead_run::End;
+use bulkhead_system_tests::kernel::{Place, run_bare, start};
+use std::path::Path;
+
+/// What experiments of the kernel are called: `kernel.NAME`.
+const GROUP: &str = "kernel.";
+/// Of the only partition.
+const PARTITION: &str = "kernel";
+
+/// How often an experiment does what it repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iterations {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// What is repeated.
+    pub of: &'static str,
+    /// In the short form, which every test run makes.
+    pub short: u64,
+    /// In the full form: as often as the seed did it, if it says so.
+    pub full: u64,
+}
+
+/// Every experiment of the kernel, in their order.
+pub const ITERATIONS: &[Iterations] = &[
+    of("kernel.interrupts", "requests, one each 3 ms", 60, 30_000),
+    of("kernel.fork", "fork, exit and wait", 40, 40_000),
+    of("kernel.stage2", "rounds over each number of pages", 10, 10_000),
+    of("kernel.micro", "runs of each operation", 200, 1_000_000),
+];
+
+const fn of(experiment: &'static str, of: &'static str, short: u64, full: u64) -> Iterations {
+    Iterations { experiment, of, short, full }
+}
+
+/// Every experiment of the kernel.
+pub(super) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "kernel.interrupts",
+        what: "requests at 3 ms that a component serves (Quest seed, Table IV)",
+        how: "the kernel's second timer rings on an absolute grid; a thread of a less important server sees how long it is away for each request; on the bare board, in `direct` and in `mapped`",
+        requirements: &["QV-E7", "QV-35", "CH-64"],
+        slow: false,
+        run: interrupts::interrupts,
+    },
+    Experiment {
+        name: "kernel.fork",
+        what: "a process of 64 KiB forks, the child exits, the parent waits (Quest seed, figure 12)",
+        how: "the process counts the whole loop by the counter, on the bare board, in `direct` and in `mapped`; exits by the monitor's counters of two runs of different length",
+        requirements: &["QV-E6", "QV-5"],
+        slow: false,
+        run: fork::fork,
+    },
+    Experiment {
+        name: "kernel.stage2",
+        what: "rounds over pages of data and of text, with and without a second stage of translation (Quest seed, figures 5 and 6)",
+        how: "touches 4,160 bytes apart on 1 to 512 pages, counted by the counter, on the bare board and in `direct`; then with a read of an emulated register in each round. Instructions: misses of a translation buffer are not in them",
+        requirements: &["QV-E1", "QV-5"],
+        slow: false,
+        run: stage2::stage2,
+    },
+    Experiment {
+        name: "kernel.micro",
+        what: "micro operations: call of a component, signals, thread switch, yield of ChaosRT, a limited signal (Chaos seed, Tables II and III)",
+        how: "as the rows `kernel`, as often as the seed, on the bare board and in `direct`; published figures are cycles of a machine of 2.4 GHz, and stand beside and are not compared",
+        requirements: &["CH-E4", "CH-E5"],
+        slow: false,
+        run: micro::micro,
+    },
+];
+
+/// How often an experiment is to repeat it.
+fn iterations(name: &str, length: Length) -> Result<u64, Failure> {
+    let row = ITERATIONS.iter().find(|row| row.experiment == name);
+    row.map(|row| length.choose(row.short, row.full))
+        .ok_or_else(|| Failure::wrong(format!("nobody says how often {name} repeats what it does")))
+}
+
+impl Experiment {
+    /// States whether it is about the real-time kernel.
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        self.name.starts_with(GROUP)
+    }
+}
+
+/// Lays an instance out: a description of `bench/systems`, with names in capitals replaced by numbers.
+fn instance(lab: &Lab, file: &str, text: &str, numbers: &[(&str, u64)]) -> Result<Laid, Failure> {
+    lab.guest("kernel/kernel.elf")?;
+    let mut text = text.to_owned();
+    for (name, number) in numbers {
+        if !text.contains(name) {
+            return Err(Failure::wrong(format!("{file} has no `{name}`")));
+        }
+        text = text.replace(name, &number.to_string());
+    }
+    let path = format!("bench/systems/{file}.kernel.toml");
+    load_native_text(Path::new(&path), &text, &Options::from_environment(None))
+        .map_err(|report| Failure::wrong(report.to_text(false)))
+}
+
+/// What a run of an instance left.
+struct Ran {
+    /// What it printed.
+    lines: Vec<String>,
+    /// Exits to the monitor, boot and end of the partition among them; 0 on the board.
+    exits: u64,
+    /// Interrupts that the monitor took for it; 0 on the board.
+    interrupts: u64,
+}
+
+impl Ran {
+    /// Runs it to its end.
+    fn of(image: &[u8], place: Place) -> Result<Self, Failure> {
+        if place == Place::Board {
+            let machine = run_bare(image, false);
+            return Ok(Self { lines: crate::lab::serial_lines(&machine), exits: 0, interrupts: 0 });
+        }
+        let mut running = start(image, place);
+        let end = running.end();
+        let faults = running.status(PARTITION).faults;
+        if end != End::AllEnded || faults != 0 {
+            return Err(Failure::wrong(format!("{}: {end:?}, {faults} faults of the partition", name_of(place))));
+        }
+        let count = |counter| running.counter(PARTITION, counter);
+        let (exits, interrupts) = (count(Counter::Exits), count(Counter::Interrupt));
+        Ok(Self { lines: running.texts(PARTITION), exits, interrupts })
+    }
+
+    /// Numbers of the line that begins so.
+    fn numbers(&self, start: &str) -> Result<Vec<u64>, Failure> {
+        let line = self.lines.iter().find_map(|line| line.strip_prefix(start));
+        let line = line.ok_or_else(|| Failure::wrong(format!("no line `{start}` in {:#?}", self.lines)))?;
+        Ok(line.split(|one: char| !one.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect())
+    }
+
+    /// The first numbers of the line that begins so.
+    fn first<const COUNT: usize>(&self, start: &str) -> Result<[u64; COUNT], Failure> {
+        let all = self.numbers(start)?;
+        let first = all.get(..COUNT).and_then(|first| first.try_into().ok());
+        first.ok_or_else(|| Failure::wrong(format!("`{start}` has {} numbers and not {COUNT}", all.len())))
+    }
+}
+
+/// What a place is called.
+const fn name_of(place: Place) -> &'static str {
+    match place {
+        Place::Board => "bare board",
+        Place::NewerBoard => "newer board",
+        Place::Direct => "`direct`",
+        Place::Mapped => "`mapped`",
+        Place::Shared => "shared core",
+        Place::Uart => "`mapped` with an emulated UART",
+    }
+}
+
+/// A number that must be what another place has, or what a rule says.
+fn must_be(label: impl Into<String>, unit: &'static str, expected: u64, ours: u64) -> Cell {
+    within(label, unit, expected as f64, ours as f64, 0.0)
+}
+
+/// The same with a slack.
+fn within(label: impl Into<String>, unit: &'static str, expected: f64, ours: f64, slack: f64) -> Cell {
+    let (label, tolerance_percent) = (label.into(), Some(0.0));
+    Cell { label, unit, published: None, model: Some(expected), ours: Some(ours), tolerance_percent, slack }
+}
+
+/// A number that is shown and not judged, with the seed's beside it.
+fn shown(label: impl Into<String>, unit: &'static str, published: Option<f64>, ours: f64) -> Cell {
+    Cell { label: label.into(), unit, published, ours: Some(ours), ..Cell::default() }
+}
+
+/// Claims that two runs in `direct` whose lengths differ had as many exits: what came between had none.
+fn claim_no_exits(findings: &mut Findings, what: &str, shorter: &Ran, longer: &Ran) {
+    findings.cells.push(must_be(
+        format!("exits to the monitor that {what} add in `direct`"),
+        "exits",
+        0,
+        longer.exits.abs_diff(shorter.exits),
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EXPERIMENTS, ITERATIONS};
+
+    #[test]
+    fn the_table_has_each_experiment_once_and_in_order() {
+        let table: Vec<_> = ITERATIONS.iter().map(|row| row.experiment).collect();
+        let all: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(table, all);
+        assert!(EXPERIMENTS.iter().all(super::Experiment::is_of_kernel));
+        assert!(ITERATIONS.iter().all(|row| 0 < row.short && row.short < row.full));
+    }
+}
