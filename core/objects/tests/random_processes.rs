@@ -223,7 +223,8 @@ fn assert_seen(seen: &Seen) {
     assert!(count(&seen.done, Call::Thread, ThreadOperation::Create.number()) >= 100);
     let sliced = [MemoryOperation::Map, MemoryOperation::Unmap, MemoryOperation::Protect];
     for operation in sliced {
-        assert!(count(&seen.again, Call::Memory, operation.number()) >= 100, "{operation:?}");
+        // About a hundred times each: calls of ends have many more slices, and take most of the looks.
+        assert!(count(&seen.again, Call::Memory, operation.number()) >= 40, "{operation:?}");
     }
     let sliced =
         [ComponentOperation::Spawn, ComponentOperation::Fork, ComponentOperation::Destroy, ComponentOperation::Reset];
