@@ -91,6 +91,10 @@ impl Objects<'_> {
 
     /// The same place, with tables made for it from the component's own quota. Those that are missing are counted first.
     fn make_entry<W: World>(&mut self, world: &mut W, component: u16, address: u64) -> Result<Place, Code> {
+        // The usual case.
+        if let Some(place) = self.find_entry(world, component, address)? {
+            return Ok(place);
+        }
         let missing = self.missing_tables(world, component, address)?;
         let quota = self.process(component).map_or(NONE, |one| one.quota);
         if missing != 0 && self.room.quotas.get(usize::from(quota)).is_none_or(|one| one.pages < missing) {
@@ -154,16 +158,15 @@ impl Objects<'_> {
         self.room.pages.get(page as usize).is_some_and(|page| page.owner == quota && quota != NONE)
     }
 
-    /// States whether a page is the component's alone: its own, and in no region.
-    pub(crate) fn is_private(&self, component: u16, page: u32) -> bool {
-        self.is_own_page(component, page) && self.room.pages.get(page as usize).is_some_and(|page| page.link == NO_PAGE)
-    }
-
     fn count_own(&mut self, component: u16, page: u32, by: i32) {
-        let (is_own, is_private) = (self.is_own_page(component, page), self.is_private(component, page));
-        if let Some(one) = self.process_mut(component).filter(|_| is_own) {
+        let Some(one) = self.room.processes.get_mut(usize::from(component)).filter(|one| one.quota != NONE) else {
+            return;
+        };
+        if let Some(page) = self.room.pages.get(page as usize).filter(|page| page.owner == one.quota) {
             one.own_pages = one.own_pages.saturating_add_signed(by);
-            one.private_pages = one.private_pages.saturating_add_signed(if is_private { by } else { 0 });
+            // In no region.
+            let by = if page.link == NO_PAGE { by } else { 0 };
+            one.private_pages = one.private_pages.saturating_add_signed(by);
         }
     }
 
