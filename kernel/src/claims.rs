@@ -52,6 +52,8 @@ pub struct Shares {
     dry: u64,
     /// Through which claim the server is charged that was chosen last.
     charged: u8,
+    /// That one is on all that its server has, and nothing of it is reserved.
+    is_whole: bool,
     /// And the one that gave the core away.
     left: u8,
     /// Claims whose time is over, of which the objects were not told.
@@ -98,6 +100,7 @@ impl Shares {
         numbered: [(NOBODY, 0); MAX_SERVERS],
         dry: 0,
         charged: NOBODY,
+        is_whole: false,
         left: NOBODY,
         spent: 0,
         first_made: NOBODY,
@@ -165,6 +168,7 @@ impl Servers<'_> {
     }
 
     /// A claim on everything of a server of which nothing is reserved: the server itself says what it has.
+    #[inline]
     fn is_whole(&self, claim: u8) -> bool {
         let claims = &self.room.shares.claims;
         let is_on_all = |root: u8| claims.reserved_ticks(root) == 0;
@@ -210,7 +214,10 @@ impl Servers<'_> {
         }
         if self.claim_asks(claim) {
             self.room.shares.state.dry &= !bit(slot);
-            self.wake(server);
+            // Somebody else is in the position of a server that asks already.
+            if self.room.core.asking() & bit(slot) == 0 {
+                self.wake(server);
+            }
         } else {
             self.dry_up(slot);
         }
@@ -280,6 +287,10 @@ impl Servers<'_> {
     }
 
     fn spend(&mut self, claim: u8, ticks: u64) {
+        // The usual case: on everything, of which nothing is used up by that.
+        if self.room.shares.claims.use_all(claim, ticks) {
+            return;
+        }
         let root = self.room.shares.claims.claim(claim).and_then(|one| one.root());
         let smallest_ticks = root.and_then(|root| self.room.core.budget(root)).map_or(1, smallest_ticks);
         if self.room.shares.claims.spend(claim, ticks, smallest_ticks) {
@@ -287,14 +298,44 @@ impl Servers<'_> {
         }
     }
 
+    /// The time of some claims is over since the last call of [`Self::take_spent`].
+    #[inline]
+    pub(crate) fn has_spent(&self) -> bool {
+        self.divides && self.room.shares.state.spent != 0
+    }
+
     /// Claims whose time is over since the last call.
-    pub(crate) fn take_spent(&mut self) -> Option<Members> {
-        self.divides.then(|| Members(core::mem::replace(&mut self.room.shares.state.spent, 0)))
+    pub(crate) fn take_spent(&mut self) -> Members {
+        Members(core::mem::replace(&mut self.room.shares.state.spent, 0))
+    }
+
+    /// Who was chosen last may go on as far as claims say: nobody is passed over or waits for what a claim may have, and time can be used through its own.
+    pub(crate) fn claim_stands(&mut self, stint: Stint) -> bool {
+        let state = &self.room.shares.state;
+        let claim = state.position(stint.server());
+        if state.dry | state.spent | self.room.core.vetoed() != 0 {
+            return false;
+        }
+        let is_whole = self.is_whole(claim);
+        if !is_whole && !self.claim_asks(claim) {
+            return false;
+        }
+        (self.room.shares.state.charged, self.room.shares.state.is_whole) = (claim, is_whole);
+        true
     }
 
     /// Chooses which server runs, by the numbers of schedulers as well (CH-23).
     #[inline(never)] // Not on the way of instances without schedulers.
     pub(crate) fn choose_by_claims(&mut self) -> Next {
+        match self.room.core.standing() {
+            Some(next) if self.claim_stands(next.stint) => next,
+            _ => self.choose_by_all_claims(),
+        }
+    }
+
+    /// The same in all other cases.
+    #[inline(never)] // Not on the usual way.
+    fn choose_by_all_claims(&mut self) -> Next {
         for slot in Members(self.room.shares.state.dry) {
             if self.claim_asks(self.room.shares.state.position(slot)) {
                 self.room.shares.state.dry &= !bit(slot);
@@ -324,8 +365,9 @@ impl Servers<'_> {
                 return next;
             }
             let claim = self.room.shares.state.position(slot);
-            if self.claim_asks(claim) {
-                self.room.shares.state.charged = claim;
+            let is_whole = self.is_whole(claim);
+            if is_whole || self.claim_asks(claim) {
+                (self.room.shares.state.charged, self.room.shares.state.is_whole) = (claim, is_whole);
                 return next;
             }
             self.dry_up(slot);
@@ -344,8 +386,14 @@ impl Servers<'_> {
     }
 
     /// When claims say something else: the end of the one that runs, and when somebody who is dry may ask.
-    #[inline(never)] // Not on the way of instances without schedulers.
+    #[inline]
     pub(crate) fn claims_end_ticks(&mut self, stint: Stint) -> u64 {
+        let state = &self.room.shares.state;
+        if state.is_whole && state.dry == 0 { NEVER } else { self.some_claims_end_ticks(stint) }
+    }
+
+    #[inline(never)] // Not on the usual way.
+    fn some_claims_end_ticks(&mut self, stint: Stint) -> u64 {
         let now = self.now_ticks();
         let mut end_ticks = NEVER;
         let claim = self.room.shares.state.charged;

@@ -120,10 +120,19 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         match entry {
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
                 (self.timed, self.timed_from_ticks) = (syndrome as u16, self.outside.servers.now_ticks());
-                // Made again when the thread runs again, after the interrupt for which it stopped.
-                if self.objects.call(&mut self.outside, syndrome as u16) == Outcome::Again {
-                    self.account();
-                    self.take_interrupts();
+                match self.objects.call(&mut self.outside, syndrome as u16) {
+                    Outcome::Done => {
+                        if let Some(next) = self.continues() {
+                            self.compare_with_choice(next);
+                            self.count_call();
+                            return next;
+                        }
+                    }
+                    // Made again when the thread runs again, after the interrupt for which it stopped.
+                    Outcome::Again => {
+                        self.account();
+                        self.take_interrupts();
+                    }
                 }
             }
             Entry::Synchronous { syndrome, address } => self.fault(syndrome, address),
@@ -137,6 +146,27 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.count_call();
         }
         next
+    }
+
+    /// The usual end of a call: its thread continues, since nothing was done by which somebody else could be chosen.
+    fn continues(&mut self) -> Option<Next> {
+        let (thread, server) = (self.thread?, self.outside.servers.chosen().server());
+        if self.outside.wires.is_due() || !self.objects.is_next(server.into(), thread) {
+            return None;
+        }
+        let chosen = self.outside.servers.standing()?;
+        self.load();
+        self.set_timer(chosen);
+        Some(Next::Thread(thread))
+    }
+
+    /// Every test on the host compares each short end of a call with the long one: the same thread, and the same date for the timer.
+    fn compare_with_choice(&mut self, next: Next) {
+        if cfg!(debug_assertions) {
+            let armed_ticks = self.armed_ticks;
+            let chosen = self.choose();
+            debug_assert_eq!((chosen, self.armed_ticks), (next, armed_ticks), "a call whose end is short");
+        }
     }
 
     /// Adds a call that did not take the fast path to the accounts.
@@ -195,8 +225,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             if self.outside.wires.is_due() {
                 self.drain();
             }
-            for tcap in self.outside.servers.take_spent().into_iter().flatten() {
-                self.objects.spent(&mut self.outside, tcap.into());
+            if self.outside.servers.has_spent() {
+                self.tell_spent();
             }
             let chosen = self.outside.servers.choose();
             for server in self.outside.servers.take_exhausted() {
@@ -226,6 +256,14 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 // It asked for somebody who is no more.
                 Choice::Nobody => self.outside.servers.block(server),
             }
+        }
+    }
+
+    /// Tells those of it who are awake on a claim whose time is over.
+    #[inline(never)] // Rare, and not on the way of instances without schedulers.
+    fn tell_spent(&mut self) {
+        for tcap in self.outside.servers.take_spent() {
+            self.objects.spent(&mut self.outside, tcap.into());
         }
     }
 

@@ -133,7 +133,7 @@ impl<M: KernelMachine> Time for Outside<'_, M> {
     }
 
     fn set_date(&mut self, server: u16, date_ticks: u64) {
-        self.servers.room.sleepers.set(server as u8, date_ticks);
+        self.servers.set_date(server, date_ticks);
     }
 
     fn due(&self, now: u64) -> Option<u16> {

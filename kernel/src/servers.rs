@@ -43,6 +43,8 @@ pub(crate) struct Servers<'a> {
     leaver: Stint,
     /// Who was chosen last, as the accounts know it.
     chosen: Stint,
+    /// When the earliest sleeper that matters while this one runs is to be woken, until a date changes.
+    asleep: Option<(Stint, u64)>,
 }
 
 const fn bit(number: u16) -> u64 {
@@ -66,8 +68,8 @@ impl<'a> Servers<'a> {
         let drivers = tables.bindings.iter().fold(0, |set, row| set | bit(row.server));
         let tcaps = tables.tcaps;
         let divides = room.shares.is_used();
-        let mut this =
-            Self { room, divides, rows, tcaps, drivers, now_ticks: now, leaver: Stint::IDLE, chosen: Stint::IDLE };
+        let (now_ticks, leaver, chosen, asleep) = (now, Stint::IDLE, Stint::IDLE, None);
+        let mut this = Self { room, divides, rows, tcaps, drivers, now_ticks, leaver, chosen, asleep };
         if this.divides {
             this.make_claims(tcaps)?;
         }
@@ -138,6 +140,18 @@ impl<'a> Servers<'a> {
         }
     }
 
+    /// Who was chosen last.
+    pub(crate) const fn chosen(&self) -> Stint {
+        self.chosen
+    }
+
+    /// The last choice, if nothing has happened since that could change it.
+    pub(crate) fn standing(&mut self) -> Option<Next> {
+        let next = self.room.core.standing().filter(|next| next.stint == self.chosen)?;
+        let stands = self.leaver == Stint::IDLE && (!self.divides || self.claim_stands(next.stint));
+        stands.then_some(next)
+    }
+
     /// Chooses which server runs from this entry on.
     pub(crate) fn choose(&mut self) -> Next {
         let next = if self.divides { self.choose_by_claims() } else { self.room.core.next(self.now_ticks) };
@@ -170,7 +184,12 @@ impl<'a> Servers<'a> {
 
     /// When the timer is to ring for the server that was chosen: at the end of its budget, or when somebody comes who is not less important.
     pub(crate) fn earliest_ticks(&mut self, next: Next) -> u64 {
-        let earliest_ticks = next.deadline_ticks.min(self.room.sleepers.next_ticks(self.room.core));
+        let sleeper_ticks = match self.asleep {
+            Some((stint, ticks)) if stint == next.stint => ticks,
+            _ => self.room.sleepers.next_ticks(self.room.core),
+        };
+        self.asleep = Some((next.stint, sleeper_ticks));
+        let earliest_ticks = next.deadline_ticks.min(sleeper_ticks);
         if self.divides { earliest_ticks.min(self.claims_end_ticks(next.stint)) } else { earliest_ticks }
     }
 
@@ -202,6 +221,12 @@ impl<'a> Servers<'a> {
         }
         let server = self.root(tcap);
         server.map_or(0, |server| self.room.core.capacity_ticks(server as u8, self.now_ticks))
+    }
+
+    /// The earliest sleeper of a server is to be woken then.
+    pub(crate) fn set_date(&mut self, server: u16, date_ticks: u64) {
+        self.asleep = None;
+        self.room.sleepers.set(server as u8, date_ticks);
     }
 
     pub(crate) fn has_budget(&mut self, server: u16) -> bool {

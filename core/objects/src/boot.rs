@@ -39,6 +39,7 @@ impl<'a> Objects<'a> {
             asleep: Links::EMPTY,
             held: 0,
             ending: 0,
+            ends: 0,
             running: NONE,
             first_process: NONE,
             first_tcap: u16::try_from(tables.tcaps.len()).unwrap_or(NONE),

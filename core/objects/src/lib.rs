@@ -136,6 +136,8 @@ pub struct Objects<'a> {
     held: u64,
     /// Components that are being ended, a bit each.
     ending: u64,
+    /// How often a component was ended, so who has seen as many is in none that has another life.
+    ends: u64,
     /// The thread that runs, or [`NONE`].
     running: u16,
     /// First component number that the host left free.

@@ -299,6 +299,15 @@ impl Objects<'_> {
         true
     }
 
+    /// This thread ran last, and still does if its server is picked: [`Self::choose`] would say so.
+    #[must_use]
+    pub fn is_next(&self, server: u16, thread: u16) -> bool {
+        let position = self.room.servers.get(usize::from(server));
+        let is_there = |next: Pair| next.thread == thread && self.running == thread;
+        position.is_some_and(|position| position.work == 0 && position.next.is_some_and(is_there))
+            && self.thread(thread).is_some_and(|one| one.seen_ends == self.ends && !one.is_in_exec)
+    }
+
     /// Who runs when this server is picked.
     pub fn choose<W: World>(&mut self, world: &mut W, server: u16) -> Choice {
         let work = self.room.servers.get(usize::from(server)).map_or(0, |position| position.work);
@@ -307,18 +316,18 @@ impl Objects<'_> {
             return Choice::Again;
         }
         let Some(pair) = self.next_of(server) else { return Choice::Nobody };
-        // The usual case: in the component at home, which is what it was.
-        if let Some(one) = self.thread(pair.thread)
-            && one.depth == 0
-            && !one.is_in_exec
-            && self.component(one.component).is_some_and(|home| home.counters.life == one.life)
-        {
+        // The usual case: no component has ended since it was looked at, and where it went since was alive.
+        let ends = self.ends;
+        if self.thread(pair.thread).is_some_and(|one| one.seen_ends == ends && !one.is_in_exec) {
             self.running = pair.thread;
             return Choice::Run(pair.thread);
         }
         // Nobody runs in a component that was ended or reset since.
         if self.unwind(world, pair.thread) {
             return Choice::Again;
+        }
+        if let Some(one) = self.thread_mut(pair.thread) {
+            one.seen_ends = ends;
         }
         if self.thread(pair.thread).is_some_and(|one| one.is_in_exec) {
             self.continue_exec(world, pair.thread);
@@ -427,10 +436,12 @@ impl Objects<'_> {
     pub(crate) fn place<W: World>(&mut self, world: &mut W, server: u16, pair: Pair, timeout: (u16, u64)) {
         let life = self.thread(pair.thread).map_or(0, |one| one.counters.life);
         if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
-            position.timeout_ticks = timeout.1;
+            let before = core::mem::replace(&mut position.timeout_ticks, timeout.1);
             position.timeout = Timeout { scheduler: timeout.0, thread: pair.thread, life };
+            if before != timeout.1 {
+                self.tell_date(world, server);
+            }
         }
-        self.tell_date(world, server);
         if let Some(thread) = self.thread_mut(pair.thread) {
             (thread.server, thread.runs_on) = (server, pair.tcap);
         }

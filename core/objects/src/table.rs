@@ -200,6 +200,7 @@ mod tests {
             asleep: Links::EMPTY,
             held: 0,
             ending: 0,
+            ends: 0,
             running: NONE,
             first_process: NONE,
             first_tcap: NONE,

@@ -184,6 +184,8 @@ pub struct Thread {
     pub event: Event,
     /// First instruction, stack pointer and argument, for a reset.
     pub start: [u64; 3],
+    /// How often components had been ended when its levels were looked at last, and none was dead.
+    pub seen_ends: u64,
 }
 
 // The other 528 bytes of 1,280 are floating point's (`arch/el1`).
@@ -225,6 +227,7 @@ impl Default for Thread {
             takes_all: false,
             event: Event { used_ticks: 0, list: NONE, what: 0 },
             start: [0; 3],
+            seen_ends: 0,
         }
     }
 }

@@ -161,6 +161,7 @@ impl Objects<'_> {
             }
         }
         one.refresh();
+        self.ends = self.ends.wrapping_add(1);
         self.ending |= 1u64.wrapping_shl(u32::from(component));
         self.end_making(component, then);
         Ok(())
@@ -278,7 +279,9 @@ impl Objects<'_> {
 
     /// Starts a thread that does not run.
     pub(crate) fn start<W: World>(&mut self, world: &mut W, thread: u16, argument: u64) -> Result<(), Code> {
-        let one = *self.thread(thread).ok_or(Code::BadCapability)?;
+        // What is needed of it, and not the thread, of which a copy takes longer than all this.
+        let one = self.thread(thread).ok_or(Code::BadCapability)?;
+        let tcap = one.tcap;
         if one.state != ThreadState::Stopped {
             return Err(Code::Busy);
         }
@@ -287,7 +290,7 @@ impl Objects<'_> {
         if let Some(one) = self.thread_mut(thread) {
             one.begin(life, argument);
         }
-        self.activate(world, thread, one.tcap);
+        self.activate(world, thread, tcap);
         Ok(())
     }
 }

@@ -355,6 +355,14 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         left_ticks == 0
     }
 
+    /// As [`Self::charge`] through a claim on everything, which has time left whatever was used; false, with nothing changed, for any other.
+    #[inline]
+    pub fn use_all(&mut self, number: u8, ticks: u64) -> bool {
+        let Some(claim) = self.claim_mut(number).filter(|claim| !claim.is_finite()) else { return false };
+        claim.used_ticks = claim.used_ticks.wrapping_add(ticks);
+        true
+    }
+
     /// As [`Self::charge`]; what remains and is less than its root's smallest chunk goes back to the root, since nobody could use it.
     pub fn spend(&mut self, number: u8, ticks: u64, smallest_ticks: u64) -> bool {
         if self.charge(number, ticks) {

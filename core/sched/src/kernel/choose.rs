@@ -25,6 +25,14 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         first.map_or(Stint::IDLE, |(level, slot)| Stint::new(slot, slot, level.wrapping_add(BACKGROUND), true))
     }
 
+    /// The last choice, if nothing was reported since that could change it.
+    #[inline]
+    #[must_use]
+    pub fn standing(&self) -> Option<Next> {
+        let stands = self.deadline_ticks != 0 && self.running != Stint::IDLE;
+        stands.then_some(Next { stint: self.running, deadline_ticks: self.deadline_ticks })
+    }
+
     /// States whether who runs could go on with budget.
     #[must_use]
     pub(super) fn can_go_on(&self) -> bool {

@@ -78,6 +78,14 @@ impl Vector {
 
     /// Replaces the number of one scheduler. Returns false when the claim has not passed through it. The kernel's is not stored.
     pub fn set_number(&mut self, scheduler: u16, number: u64) -> bool {
+        // That of the claim's own scheduler, which is nearly always the second one.
+        if let Some(place) = self.words.get_mut(1)
+            && scheduler_of(*place) == scheduler
+            && self.count > 1
+        {
+            *place = word(scheduler, number);
+            return true;
+        }
         for place in self.words.iter_mut().take(usize::from(self.count)) {
             if scheduler_of(*place) == scheduler {
                 *place = word(scheduler, if scheduler == KERNEL { 0 } else { number });

@@ -84,12 +84,12 @@ fn a_yield_takes_what_it_took() {
         println!("{place:?}: {rows:?}");
         assert_eq!(rows.len(), 2, "{rows:?}");
         for row in rows {
-            assert!(row.times == 200 && row.most / 2 <= 2_390, "{row:?}");
+            assert!(row.times == 200 && row.most / 2 <= 2_160, "{row:?}");
         }
     }
 }
 
-/// Row 6, CH-E5 in part: a signal through the limiter, what its parts take in the same state, and row 3 for the call. 5 % are promised.
+/// Row 6, CH-E5 in part: a signal through the limiter, what its parts take in the same state, and row 3 for the call: within the 5 % that are promised.
 #[test]
 fn a_limited_signal_takes_little_more_than_its_parts() {
     const CALL: u64 = 163;
@@ -99,7 +99,7 @@ fn a_limited_signal_takes_little_more_than_its_parts() {
         let [limited, signal, limiter] = &rows[..] else { panic!("{rows:?}") };
         assert!(rows.iter().all(|row| row.times == 100 && row.least == row.most), "{rows:?}");
         let parts = signal.most + CALL + limiter.most;
-        assert!(limited.most.abs_diff(parts) * 100 <= 10 * parts, "{limited:?} of {parts}");
+        assert!(limited.most.abs_diff(parts) * 100 <= 5 * parts, "{limited:?} of {parts}");
     }
 }
 
