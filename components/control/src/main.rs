@@ -75,6 +75,5 @@ fn main(argument: u64) {
     STATE.fetch_or(OVER, Ordering::Relaxed);
     let _ = report();
     let (lost, worst) = (lost_periods::count().get(), worst_response_ticks::count().get());
-    // One piece of text, as long as one can be: others print at the same time.
     println!("loop: {argument} periods, {lost} lost, at most {worst} ticks");
 }
