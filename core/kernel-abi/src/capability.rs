@@ -61,7 +61,7 @@ impl Kind {
             Self::Call | Self::Send | Self::RemoteSend | Self::Scheduler | Self::Band => right::USE,
             Self::Receive => right::USE | right::BIND,
             Self::Thread => right::USE | right::STOP | right::BIND | right::LIMIT | right::READ,
-            Self::TCap => right::USE | right::DELEGATE | right::BIND | right::READ,
+            Self::TCap => right::USE | right::PRIORITY | right::DELEGATE | right::BIND | right::READ,
             Self::Server => right::USE | right::STOP | right::BIND | right::READ,
             Self::Interrupt => right::USE | right::EXPECT,
             Self::Memory => right::READ | right::WRITE | right::EXECUTE | right::USE,
@@ -79,6 +79,8 @@ pub mod right {
     pub const USE: u8 = 1;
     /// A thread: stop and abort. A server or a component: destroy.
     pub const STOP: u8 = 1 << 1;
+    /// A temporal capability: better the number that its own scheduler goes by.
+    pub const PRIORITY: u8 = 1 << 1;
     /// A table: put capabilities into it. Memory: map it writable.
     pub const WRITE: u8 = 1 << 1;
     /// A thread: what pays for it. An end point: whom it wakes. A server: run threads on it. A temporal capability: delegate to it.

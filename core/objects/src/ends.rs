@@ -11,8 +11,8 @@ impl Objects<'_> {
     /// `exec`: what can be refused is refused here; the rest is done when the thread is chosen.
     pub(crate) fn exec<W: World>(&mut self, world: &mut W, component: u16, x: [u64; 8]) -> Answer {
         self.single(component)?;
-        let (number, program) = self.program(x[1])?;
         let one = *self.process(component).ok_or(Code::Denied)?;
+        let (number, program) = self.program_of(one.quota, x[1])?;
         let left = self.room.quotas.get(usize::from(one.quota)).map_or(0, |quota| quota.pages);
         // The root stays, other tables and pages that are nobody else's come back first.
         if program.pages > left.saturating_add(one.tables).saturating_add(one.private_pages) {

@@ -7,6 +7,7 @@
 //! - The number of a process is its component's, which the host left free; so are its capability slots, [`PROCESS_SLOTS`] each.
 //! - Its quota is split from the one that the call names, and everything that it has is paid from that. The component itself and its first thread
 //!   are of the quota above. `spawn` puts a capability to the new quota into slot [`PROCESS_QUOTA_SLOT`], `fork` where the parent has that of its own.
+//! - Which programs it can be is for the quota to say: who gives somebody a quota gives that with it, and no number of a program gives access to its constants.
 //! - *The parent's end point* is that of the thread that calls, if it is at home; a bit for each number of a component says whose end it is.
 //! - `exit` stops the component with its code as the record of its fault. Its memory is there until somebody with a capability to it says `destroy`, which is what
 //!   "wait" is; so the exit is short, and the parent pays for taking apart what it made.
@@ -23,7 +24,7 @@ use bulkhead_kernel_abi::boot::{ProgramRow, SegmentRow};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::COMPONENT_STACKS;
 use bulkhead_kernel_abi::{
-    Capability, Code, Kind, MAX_COMPONENTS, MAX_SEGMENTS, NONE, PROCESS_QUOTA_SLOT, PROCESS_SLOTS,
+    Capability, Code, Kind, MAX_COMPONENTS, MAX_PROGRAMS, MAX_SEGMENTS, NONE, PROCESS_QUOTA_SLOT, PROCESS_SLOTS,
 };
 
 /// Most slots that a process is given: all but the null one and that of its quota.
@@ -141,6 +142,16 @@ impl Objects<'_> {
         Ok((number, *self.room.programs.get(usize::from(number)).ok_or(Code::BadArgument)?))
     }
 
+    /// A program of which processes may be made from a quota.
+    pub(crate) fn program_of(&self, quota: u16, number: u64) -> Result<(u16, ProgramRow), Code> {
+        let found = self.program(number)?;
+        let may = self.room.quotas.get(usize::from(quota)).map_or(0, |one| one.programs);
+        if may.wrapping_shr(found.0.into()) & 1 == 0 || found.0 >= MAX_PROGRAMS as u16 {
+            return Err(Code::Denied);
+        }
+        Ok(found)
+    }
+
     /// A page of a program by its number: those of segments, then those of the stack.
     pub(crate) fn part(&self, program: &ProgramRow, number: u32) -> Option<Part> {
         let mut number = number;
@@ -246,7 +257,8 @@ impl Objects<'_> {
         let child = match self.under_way()? {
             Some(child) => child,
             None => {
-                let (number, program) = self.program(program & PROGRAM_MASK)?;
+                let from = self.object_of(component, quota, Kind::Quota, right::USE)?;
+                let (number, program) = self.program_of(from, program & PROGRAM_MASK)?;
                 let table = self.component(component).map_or(0, |one| u64::from(one.slots));
                 if count > MOST_GIVEN || first.checked_add(count).is_none_or(|end| end > table) {
                     return Err(Code::BadArgument);

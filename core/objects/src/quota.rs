@@ -37,6 +37,8 @@ pub struct Quota {
     pub threads: u16,
     /// Regions.
     pub regions: u16,
+    /// Programs of which processes may be made from it, a bit each; a quota that is split off has the same.
+    pub programs: u32,
 }
 
 impl Quota {
@@ -53,6 +55,7 @@ impl Quota {
             components: row.components,
             threads: row.threads,
             regions: row.regions,
+            programs: row.programs,
         }
     }
 }
@@ -198,6 +201,7 @@ impl Objects<'_> {
             components: share.components,
             threads: share.threads,
             regions: share.regions,
+            programs: one.programs,
         };
         for (number, quota) in [(from, rest), (number, part)] {
             if let Some(place) = self.quota_mut(number) {

@@ -2,8 +2,9 @@
 //!
 //! Who may do what is decided here; what comes of it is [`crate::Time`]'s, so rules of amounts and admission are in `core/sched` alone.
 //!
-//! - To give time away takes `DELEGATE` of the claim that gives. Who has it says the number of the claim's own scheduler as well, so the same
-//!   right changes the permanent one.
+//! - To give time away takes `DELEGATE` of the claim that gives. Who has it says the number of the claim's own scheduler as well, and none that is better than the
+//!   permanent one (P2: no delegation betters a number). A better one is that scheduler's to give, and takes `PRIORITY`, which a claim has that was made with
+//!   a capability to the scheduler; so no task says how important it is.
 //! - To be given time takes `BIND`: numbers of the giver stay in the receiver, and somebody who gave one tick with bad numbers would spoil it. An end
 //!   point that may be notified may be given time for that.
 //! - A claim of the host lasts, since threads and end points are bound to it; one that was made by `create` ends in `merge`, unless a thread is awake on it.
@@ -35,7 +36,12 @@ impl Objects<'_> {
             Some(Kind::TCap | Kind::Send) => return Err(Code::Denied),
             _ => return Err(Code::BadCapability),
         };
-        let from = self.object_of(component, from, Kind::TCap, right::DELEGATE)?;
+        let slot = from;
+        let from = self.object_of(component, slot, Kind::TCap, right::DELEGATE)?;
+        let permanent = || world.claim(from).map_or(0, |[.., permanent]| permanent);
+        if priority != 0 && priority < permanent() {
+            self.object_of(component, slot, Kind::TCap, right::PRIORITY)?;
+        }
         world.delegate(tcap, from, ticks, priority, world.now_ticks())?;
         if flags & Flag::Notify.number() != 0
             && let Some((end_point, bits)) = told
@@ -67,7 +73,13 @@ impl Objects<'_> {
                     counters.revoke();
                 }
             }
-            TcapOperation::Priority => world.set_permanent(claim(x1, right::DELEGATE)?, x2)?,
+            TcapOperation::Priority => {
+                let (claim, is_own) = (claim(x1, right::DELEGATE)?, claim(x1, right::PRIORITY).is_ok());
+                if !is_own && world.claim(claim).is_some_and(|[.., permanent]| x2 < permanent) {
+                    return Err(Code::Denied);
+                }
+                world.set_permanent(claim, x2)?;
+            }
             TcapOperation::Read => {
                 let claim = claim(x1, right::READ)?;
                 return values(world.claim(claim).ok_or(Code::BadCapability)?);

@@ -7,10 +7,13 @@ use bulkhead_kernel_abi::call::{Call, CapabilityOperation, ComponentOperation, M
 use bulkhead_kernel_abi::{Code, NONE};
 use bulkhead_objects::{ComponentState, Outcome};
 use support::pool::*;
+use support::state::Copy;
 use support::*;
 
 const DESTROY: u64 = ComponentOperation::Destroy.number();
 const EXIT: u64 = ComponentOperation::Exit.number();
+const FORK: u64 = ComponentOperation::Fork.number();
+const EXEC: u64 = ComponentOperation::Exec.number();
 const RESET: u64 = ComponentOperation::Reset.number();
 const MAP: u64 = MemoryOperation::Map.number();
 const UNMAP: u64 = MemoryOperation::Unmap.number();
@@ -124,5 +127,35 @@ fn a_process_that_cannot_be_restored_stays_stopped() {
         check_pool(b);
         assert_eq!(b.call(Call::Component, &[DESTROY, EMPTY]), Code::Ok);
         all_is_back(b);
+    });
+}
+
+/// CH-61: the number of a program gives nothing. Which programs can be made is the quota's to say, and a process has what its quota was split from.
+#[test]
+fn only_programs_of_the_quota_can_be_made() {
+    let mut rows = Rows::with_pool();
+    rows.set_programs(0b01);
+    bench_of(&rows, |b| {
+        b.start(&[0]);
+        b.pick(0);
+        let make = |program: u64| [0, program, QUOTA, SERVER, SERVER, 4, EMPTY, share(40, 2, 2, 1)];
+        let before = Copy::of(b);
+        assert_eq!(b.call(Call::Component, &make(1)), Code::Denied);
+        let mut after = Copy::of(b);
+        after.threads[0].registers = before.threads[0].registers;
+        assert!(before == after, "a refusal changes nothing");
+        // Its number of bits in a word is no way around.
+        assert_eq!(b.call(Call::Component, &make(32)), Code::BadArgument);
+        assert_eq!(b.call(Call::Component, &make(0)), Code::Ok);
+        let me = first_of(b, 5);
+        until(b, me);
+        assert_eq!(b.call(Call::Component, &[EXEC, 1, 0]), Code::Denied, "nor does it become one");
+        assert_eq!(b.call(Call::Component, &[0, 1, OWN_QUOTA, OWN_SERVER, 0, 0, 20, share(10, 0, 0, 0)]), Code::Denied);
+        assert_eq!(b.call(Call::Component, &[FORK, OWN_QUOTA, OWN_SERVER, 20, share(10, 0, 0, 0)]), Code::Ok);
+        let fork = first_of(b, 6);
+        until(b, fork);
+        assert_eq!(b.call(Call::Component, &[EXEC, 1, 0]), Code::Denied);
+        assert_eq!(b.svc(Call::Component, &[EXEC, 0, 0]), Outcome::Done);
+        assert!(b.thread(fork).is_in_exec);
     });
 }

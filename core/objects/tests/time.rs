@@ -2,7 +2,8 @@
 
 mod support;
 
-use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::call::{Call, CapabilityOperation, Flag};
+use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::{Code, Kind, NONE};
 use bulkhead_objects::{Outcome, event};
 use support::time::*;
@@ -74,6 +75,32 @@ fn delegate_refuses_and_changes_nothing() {
         let mut after = support::state::Copy::of(b);
         after.threads[usize::from(ROOT)].registers = before.threads[usize::from(ROOT)].registers;
         assert!(before == after);
+    });
+}
+
+/// CH-51, CH-52 (P2): who has a claim of its own may give of it and be less important, and says nothing better of itself than its scheduler does.
+#[test]
+fn no_number_gets_better_without_a_word_of_its_scheduler() {
+    test(|b| {
+        b.world.permanent[2] = 7;
+        let copy = CapabilityOperation::Copy.number();
+        let without = u64::from(Kind::TCap.rights() & !right::PRIORITY);
+        assert_eq!(b.call(Call::Capability, &[copy, 0, TCAP_ROOT, 0, EMPTY, without]), Code::Ok);
+        let before = support::state::Copy::of(b);
+        assert_eq!(tcap(b, [3, EMPTY, 6, 0]), Code::Denied);
+        assert_eq!(tcap(b, [3, EMPTY, 1, 0]), Code::Denied);
+        assert_eq!(delegate(b, TCAP_GUEST, EMPTY, [100, 6, 0]), Code::Denied);
+        assert_eq!(delegate(b, SEND_GUEST, EMPTY, [0, 1, NOTIFY]), Code::Denied, "nobody is told");
+        assert_eq!(delegate(b, EMPTY, EMPTY, [0, 1, 0]), Code::Denied, "nor to itself");
+        let mut after = support::state::Copy::of(b);
+        after.threads[usize::from(ROOT)].registers = before.threads[usize::from(ROOT)].registers;
+        assert!(before == after);
+        // The same number, a worse one, and the permanent one are its to say.
+        assert_eq!(delegate(b, TCAP_GUEST, EMPTY, [100, 7, 0]), Code::Ok);
+        assert_eq!(delegate(b, TCAP_GUEST, EMPTY, [100, 0, 0]), Code::Ok);
+        assert_eq!((tcap(b, [3, EMPTY, 20, 0]), b.world.permanent[2]), (Code::Ok, 20));
+        assert_eq!(tcap(b, [3, EMPTY, 7, 0]), Code::Denied, "it does not come back by itself");
+        assert_eq!((tcap(b, [3, TCAP_ROOT, 1, 0]), b.world.permanent[2]), (Code::Ok, 1), "its scheduler's");
     });
 }
 

@@ -69,10 +69,11 @@ impl Facts {
     }
 }
 
-const RIGHTS: [(&str, u8); 10] = [
+const RIGHTS: [(&str, u8); 11] = [
     ("USE", right::USE),
     ("STOP", right::STOP),
     ("WRITE", right::WRITE),
+    ("PRIORITY", right::PRIORITY),
     ("BIND", right::BIND),
     ("EXECUTE", right::EXECUTE),
     ("LIMIT", right::LIMIT),

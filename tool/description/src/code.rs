@@ -327,6 +327,7 @@ codes! {
     NotSupervised BH1278 Error "capability for a component that another one supervises";
     OwnSupervisor BH1279 Error "component that would supervise itself";
     ForeignThread BH1280 Error "capability for a thread of a component that another one supervises";
+    NoProgram BH1281 Error "processes of no program";
 }
 
 impl Code {

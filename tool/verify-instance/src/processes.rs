@@ -85,9 +85,13 @@ fn quotas(view: &View<'_>, findings: &mut Findings) {
     let mut owners = BTreeSet::new();
     for (number, row) in tables.quotas.iter().enumerate() {
         let is_its = usize::from(row.component) < tables.components.len() && owners.insert(row.component);
-        let is_plain = (row.reserved, row.more, row.end_points, row.tcaps) == (0, 0, 0, 0);
+        let is_plain = (row.reserved, row.end_points, row.tcaps) == (0, 0, 0);
         findings.require(is_its && is_plain, Kind::Quota, || {
             format!("quota {number} is of component {}, which is not there or has another one, or has bits that mean nothing", row.component)
+        });
+        let there = u32::try_from(tables.programs.len()).unwrap_or(u32::MAX);
+        findings.require(row.programs.checked_shr(there).unwrap_or(0) == 0, Kind::Quota, || {
+            format!("of quota {number} processes of programs may be made that are not there")
         });
     }
     let sum = |of: fn(&QuotaRow) -> u64| tables.quotas.iter().map(of).fold(0, u64::saturating_add);

@@ -262,8 +262,8 @@ rows! {
         regions: u16,
         /// Component whose it is.
         component: u16,
-        /// Zero.
-        more: u32,
+        /// Programs of which processes may be made from it, a bit each.
+        programs: u32,
     }
 
     /// A region of memory that the host made.

@@ -124,6 +124,7 @@ impl Rows {
             threads: 4,
             regions: 4,
             component: APP,
+            programs: 0b11,
             ..Default::default()
         }];
         rows.components[usize::from(APP)].quota = NONE;
@@ -158,6 +159,11 @@ impl Rows {
 }
 
 impl Rows {
+    /// Lets processes of these programs be made from the quota.
+    pub(crate) fn set_programs(&mut self, programs: u32) {
+        self.quotas[0].programs = programs;
+    }
+
     /// Gives the quota to another component.
     pub(crate) fn set_quota_of(&mut self, component: u16) {
         self.quotas[0].component = component;

@@ -53,7 +53,14 @@ fn image(children: &[u8], pages: u32, children_first: bool) -> Vec<u8> {
                 imports: vec![import("payer", 2)],
                 stack_bytes: 16 << 10,
             }],
-            quotas: vec![QuotaRow { pages, components: 8, threads: 12, regions: 2, ..QuotaRow::default() }],
+            quotas: vec![QuotaRow {
+                pages,
+                components: 8,
+                threads: 12,
+                regions: 2,
+                programs: 1,
+                ..QuotaRow::default()
+            }],
         },
     };
     let bytes = write(&instance).unwrap_or_else(|error| panic!("{error}"));

@@ -88,12 +88,27 @@ impl Resolver<'_> {
                 let diagnostic = Diagnostic::new(Code::NoQuota, message).at(processes.span, "");
                 self.push(diagnostic.help("for example `quota = \"256 KiB\"`"));
             }
+            if named_programs(component).next().is_none() {
+                let message = format!("component `{}` may make processes of no program", component.name.value);
+                let diagnostic = Diagnostic::new(Code::NoProgram, message).at(processes.span, "processes of what?");
+                self.push(
+                    diagnostic.help(
+                        "bind a function that its program calls to one, for example `worker = \"program:worker\"`",
+                    ),
+                );
+            }
             if !(1..MAX_COMPONENTS as u64).contains(&processes.value) {
                 let message = format!("a component cannot have {} processes", processes.value);
                 self.push(Diagnostic::new(Code::BadQuota, message).at(processes.span, "expected 1 to 63"));
             }
         }
     }
+}
+
+/// The programs that a component's bindings name: those of which processes may be made from its quota.
+fn named_programs(component: &Component) -> impl Iterator<Item = &str> {
+    let bindings = component.bind.iter().flat_map(|bind| &bind.value.0);
+    bindings.filter_map(|(_, target)| target.strip_prefix("program:"))
 }
 
 /// A capability to a quota.
@@ -119,7 +134,11 @@ pub(super) fn processes<'p>(file: &super::file::KernelFile, programs: &'p [Optio
         let pages = u32::try_from(bytes / PAGE_BYTES).ok()?;
         // As many regions as processes, and one for itself.
         let regions = most.saturating_add(1);
-        Some(QuotaRow { pages, components: most, threads: most, regions, component: number, ..QuotaRow::default() })
+        let number_of = |name: &str| file.program.iter().position(|program| program.name.value == name);
+        let bit = |number: usize| u32::try_from(number).ok().and_then(|number| 1u32.checked_shl(number)).unwrap_or(0);
+        let programs = named_programs(component).filter_map(number_of).fold(0, |all, number| all | bit(number));
+        let (components, threads) = (most, most);
+        Some(QuotaRow { pages, components, threads, regions, component: number, programs, ..QuotaRow::default() })
     };
     Some(Processes {
         programs: file.program.iter().zip(programs).map(program).collect::<Option<_>>()?,

@@ -15,6 +15,8 @@ pub(crate) const CORRUPTIONS: &[Corruption] = &[
     ("quota of more components than there can be", Kind::Quota, |mutant| quota(mutant, |row| row.components = 62)),
     ("quota of more threads than there can be", Kind::Quota, |mutant| quota(mutant, |row| row.threads = 62)),
     ("quota of what is not split", Kind::Quota, |mutant| quota(mutant, |row| row.tcaps = 1)),
+    ("quota of a program that is not there", Kind::Quota, |mutant| quota(mutant, |row| row.programs |= 1 << 1)),
+    ("quota of the last program of all", Kind::Quota, |mutant| quota(mutant, |row| row.programs |= 1 << 31)),
     ("a pool that is not zero", Kind::Pool, |mutant| {
         let place = (pool(mutant) - LOAD) as usize;
         mutant.flip(place + 5 * PAGE, 1);

@@ -145,7 +145,14 @@ fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
                 imports: Vec::new(),
                 stack_bytes: 4096,
             }],
-            quotas: vec![QuotaRow { pages: 8, components: 1, threads: 1, component: 2, ..QuotaRow::default() }],
+            quotas: vec![QuotaRow {
+                pages: 8,
+                components: 1,
+                threads: 1,
+                component: 2,
+                programs: 1,
+                ..QuotaRow::default()
+            }],
         },
         bindings: vec![
             BindingRow { intid: 39, bits: 1, default_client: NONE, ..BindingRow::default() },
