@@ -130,7 +130,8 @@ impl Counts {
     /// # Errors
     /// When one is not there.
     pub fn named(&self) -> Result<Named, String> {
-        let calls = self.0.iter().filter(|(name, _)| name.ends_with(".calls")).map(|(_, count)| count);
+        // The intruder says nothing that is good for it, and no word of anybody ends the judge.
+        let calls = self.0.iter().filter(|(name, _)| name.ends_with(".calls") && !name.starts_with("intruder."));
         Ok(Named {
             periods: self.get("loop.periods")?,
             lost_periods: self.get("loop.lost_periods")?,
@@ -152,7 +153,7 @@ impl Counts {
             tried: self.get("umpire.tried")?,
             unexpected: self.get("umpire.unexpected")?,
             succeeded: self.get("intruder.succeeded")?,
-            calls: calls.sum(),
+            calls: calls.fold(0, |all, (_, count)| all.saturating_add(*count)),
         })
     }
 }
@@ -192,4 +193,50 @@ pub(super) fn status(machine: &Machine, partition: &str) -> Result<StatusPage, R
     let index = index(machine, partition)?;
     let observer = machine.observer().ok_or_else(|| RunError::Other("the machine has no monitor".to_owned()))?;
     Ok(observer.status(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: [&str; 14] = [
+        "loop.periods",
+        "loop.lost_periods",
+        "loop.wrong_results",
+        "loop.worst_response_ticks",
+        "logger.messages",
+        "logger.missing",
+        "alarms.rung",
+        "alarms.repeated",
+        "keeper.resets",
+        "keeper.given_up",
+        "umpire.resets",
+        "umpire.tried",
+        "umpire.unexpected",
+        "intruder.succeeded",
+    ];
+
+    fn counts(more: &[(&str, u64)]) -> Counts {
+        let all = NUMBERS.iter().map(|name| (*name, 1)).chain(more.iter().copied());
+        Counts(all.map(|(name, count)| (name.to_owned(), count)).collect())
+    }
+
+    /// CH-61: what the intruder keeps under a name that others have is not believed, and the largest word of anybody is a number like others.
+    #[test]
+    fn the_intruder_does_not_say_that_components_call_each_other() {
+        assert_eq!(counts(&[("intruder.calls", 7)]).named().map(|named| named.calls), Ok(0));
+        let most = counts(&[("loop.calls", u64::MAX), ("logger.calls", 2)]);
+        assert_eq!(most.named().map(|named| named.calls), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn a_number_that_is_missing_is_said_by_its_name() {
+        for name in NUMBERS {
+            let mut counts = counts(&[]);
+            counts.0.remove(name);
+            let (component, count) = name.split_once('.').expect("of a component");
+            let said = counts.named().expect_err("it is missing");
+            assert!(said.contains(&format!("`{component}`")) && said.contains(&format!("`{count}`")), "{said}");
+        }
+    }
 }
