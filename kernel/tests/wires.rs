@@ -11,6 +11,7 @@ use bulkhead_kernel_abi::boot::{
 use bulkhead_kernel_abi::call::{Call, Flag};
 use bulkhead_kernel_abi::capability::{remote_word, right};
 use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_WIRES, NONE};
+use std::collections::BTreeMap;
 use support::{room, time_room};
 
 mod support;
@@ -324,4 +325,73 @@ fn what_was_written_before_is_taken_at_boot() {
     shared.get_mut().retain(|address, _| *address < window(0) + READER_PAGE || *address >= window(0) + WRITER_PAGE);
     let mut again = Instance::on(FakeCore { shared, ..FakeCore::default() }, vec![destination(0)]);
     assert_eq!(again.pending(), Some((0b10, 1)), "what the source did not see taken comes again");
+}
+
+/// Where a hostile peer has its seed: no word of a wire.
+const SEED: u64 = 0;
+
+/// xorshift64 on the seed.
+fn next(words: &mut BTreeMap<u64, u64>) -> u64 {
+    let seed = words.entry(SEED).or_insert(1);
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    *seed >> 8
+}
+
+/// One time in four it writes any word of its page: plausible indices and incarnations, exports that are another wire's, anything.
+fn scribble(words: &mut BTreeMap<u64, u64>) {
+    if next(words) % 4 != 0 {
+        return;
+    }
+    let word = [0, 0, 1, 8 + next(words) % 32][(next(words) % 4) as usize];
+    let address = window(0) + WRITER_PAGE + 8 * word;
+    let own = words.get(&address).copied().unwrap_or(0);
+    let plausible = [
+        own.wrapping_add(next(words) % 20),
+        own.wrapping_sub(next(words) % 20),
+        (1 + next(words) % 2) << 32 | next(words) % 40,
+    ];
+    let index = [0, 0, 0, 1, 2, next(words) << 8];
+    let bits = [1, 0b101, 0b111, 0b1000, 0b1001, next(words) << 8];
+    let entry = if word % 2 == 0 { index } else { bits };
+    let value = if word < 8 { plausible[(next(words) % 3) as usize] } else { entry[(next(words) % 6) as usize] };
+    words.insert(address, value);
+}
+
+/// CH-40, CH-61: a peer that writes anything at any moment, and rings without end, is given what is exported to it and no more than a ring for each doorbell; another
+/// wire, whose export it would like to have, loses nothing, and threads run. The case and its seed are printed.
+#[test]
+fn a_peer_that_writes_anything_at_any_moment_gets_what_is_exported_to_it() {
+    let (mut received, mut refused) = (0, 0);
+    for case in 1..400u64 {
+        let hostile = WireRow { exports: 1, ..destination(0) };
+        let mut other = Instance::new(vec![hostile, destination(1)]);
+        other.poke(SEED, case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        other.core().peer = Some(scribble);
+        if case % 2 == 0 {
+            other.core().ringing.insert(DOORBELL);
+        }
+        let mut honest = 0;
+        for step in 0..30 {
+            other.ring(0);
+            let sends = next(&mut other.core().shared.borrow_mut()) % 3 == 0;
+            if sends {
+                honest += 1;
+                other.write(1, honest, 1, 0b1000);
+                other.ring(1);
+            }
+            other.enter(Entry::Interrupt);
+            let (bits, _) = other.pending().unwrap_or_default();
+            let place = format!("case {case}, step {step}");
+            assert_eq!(bits & !0b111, u64::from(sends) << 3, "{place}: the other wire's export");
+            assert_eq!((other.account(1).received, other.account(1).refused), (honest, 0), "{place}");
+            let heard = other.core().acknowledged.get(&DOORBELL).copied().unwrap_or(0);
+            let account = other.account(0);
+            assert!(account.received + account.refused <= 16 * heard, "{place}: {account:?} for {heard} doorbells");
+        }
+        (received, refused) = (received + other.account(0).received, refused + other.account(0).refused);
+    }
+    println!("{received} entries were taken, and {refused} refused");
+    assert!(received > 100 && refused > 1_000);
 }

@@ -46,6 +46,8 @@ pub struct FakeCore {
     pub waits: u64,
     /// Memory of channels, by address; a word that is not there is 0.
     pub shared: RefCell<BTreeMap<u64, u64>>,
+    /// Somebody else who writes there, at each moment at which this core reads.
+    pub peer: Option<fn(&mut BTreeMap<u64, u64>)>,
     /// Doorbells that were rung, in order.
     pub rung: Vec<u32>,
     /// The level below holds doorbells back.
@@ -78,6 +80,7 @@ impl Default for FakeCore {
             loading_ticks: 0,
             waits: 0,
             shared: RefCell::default(),
+            peer: None,
             rung: Vec::new(),
             is_limited: false,
             pool: BTreeMap::new(),
@@ -215,6 +218,9 @@ impl KernelMachine for FakeCore {
     }
 
     fn load_shared(&self, address: u64) -> u64 {
+        if let Some(peer) = self.peer {
+            peer(&mut self.shared.borrow_mut());
+        }
         self.shared.borrow().get(&address).copied().unwrap_or(0)
     }
 
