@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -27,7 +27,7 @@ break_place() {
         # A copy of a capability has more rights than its source.
         rights) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'source.rights & rights as u8' 'rights as u8' ;;
         # What a callee left is in its caller's registers.
-        scratch) hosts='bulkhead-objects --test calls' && change core/objects/src/invoke.rs 'self.x[SCRATCH].fill(0);' '' ;;
+        scratch) hosts='bulkhead-objects --test calls' && change core/objects/src/invoke.rs '*register = 0;' 'let _ = register;' ;;
         # A thread finds another one's TPIDR_EL0.
         thread_word) change $vectors '    msr     TPIDR_EL0, x3 ' '    nop ' ;;
         # A thread finds another one's flags.
@@ -69,6 +69,56 @@ break_place() {
         anchor) hosts='bulkhead-sched --features kernel --test kernel_search' attack='' && change core/sched/src/kernel/events.rs '            entry.budget.dispatch(until);' '' ;;
         # What was handed on can be used by its giver as well.
         reserve) hosts='bulkhead-sched --features kernel --test tcap' attack='' && change core/sched/src/tcap.rs 'root.capacity_ticks.saturating_sub(reserved_ticks)' 'root.capacity_ticks' ;;
+        # A peer's write index that no ring has is believed.
+        ring) hosts='bulkhead-channel --test wires' attack='' && change core/channel/src/wire.rs 'let is_possible = count <= WIRE_ENTRIES;' 'let is_possible = true;' ;;
+        # An entry of a wire names another wire's export.
+        index) hosts='bulkhead-kernel --test wires' attack='' && change kernel/src/wires.rs '.filter(|index| *index < row.exports)?' '?' ;;
+        # It sets bits that are not the export's.
+        bits) hosts='bulkhead-kernel --test wires' attack='' && change kernel/src/wires.rs 'entry.bits & !export.bits == 0' 'export.bits != 0' ;;
+        # What was read is what the peer says: the receiver has no index of its own.
+        incarnation) hosts='bulkhead-channel --test wires' attack='' && change core/channel/src/wire.rs 'if epoch != self.epoch {' 'if epoch != 0 {' ;;
+        # A page of the pool has what its last owner left.
+        zero) hosts='bulkhead-objects --test memory' attack='' && change core/objects/src/quota.rs '        world.clear(page);
+' '' ;;
+        # The core remembers where a page was, which is somebody else's now.
+        forgotten)
+            hosts='bulkhead-objects --test memory' attack=''
+            change core/objects/src/space.rs '        world.set_word(place.0, place.1, 0);
+        world.forget(component, address);' '        world.set_word(place.0, place.1, 0);'
+            ;;
+        # And all of a process that was taken apart; its tables may be loaded.
+        forgotten_all)
+            hosts='bulkhead-objects --test processes' attack=''
+            change core/objects/src/ends.rs '                world.forget_all(component);
+                (None, Phase::Space)' '                (None, Phase::Space)'
+            ;;
+        # A page goes back while somebody maps it.
+        uses) hosts='bulkhead-objects --test memory --test processes' attack='' && change core/objects/src/quota.rs 'if page.uses != 0 {' 'if false {' ;;
+        # Who has a capability to a region maps it after its end.
+        region_end)
+            hosts='bulkhead-objects --test memory --test processes' attack=''
+            change core/objects/src/memory.rs '            place.counters.revoke();
+        }
+        let there' '        }
+        let there'
+            ;;
+        # A limit tells an end point to which its capability is void.
+        limit_grant) hosts='bulkhead-objects --test notifications --test time --test unwinding' attack='' && change core/objects/src/position.rs 'told.counters.grant == grant' 'grant != 0' ;;
+        # The number of a program is enough to make processes of it.
+        programs) hosts='bulkhead-objects --test attacked_processes' attack='' && change core/objects/src/process.rs 'may.wrapping_shr(found.0.into()) & 1 == 0' 'may == 0' ;;
+        # A task says how important it is.
+        numbers) hosts='bulkhead-objects --test time' attack='' && change core/objects/src/time.rs 'if priority != 0 && priority < permanent() {' 'if permanent() == u64::MAX {' ;;
+        # A process that a callee made signals its caller.
+        at_home) hosts='bulkhead-objects --test attacked_processes' attack='' && change core/objects/src/process.rs '.filter(|one| one.component == one.home);' ';' ;;
+        # What a life did to its memory reaches the next one.
+        renewed) hosts='bulkhead-objects --test attacked_processes' attack='' && change core/objects/src/ends.rs '        self.advance(component, None, Phase::Space);
+        Ok(false)' '        Ok(true)' ;;
+        # Nobody pays for the end of who ends itself.
+        payer) hosts='bulkhead-objects --test attacked_processes' attack='' && change core/objects/src/calls.rs 'is_none_or(|(_, is)| is != place)' 'is_none()' ;;
+        # The judge of systems/flight does not look at what the intruder got.
+        judge) hosts='bulkhead-demo --lib flight' attack='' && change tool/demo/src/flight/claims.rs 'facts.attacks_succeeded() == 0 && ' '' ;;
+        # A component has a line on the console for each of its faults.
+        lines) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/lib.rs 'one.supervisor == NONE && one.fault.number == 0' 'one.supervisor == NONE' ;;
         *) no_place "$1" ;;
     esac
 }
