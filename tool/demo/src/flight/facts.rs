@@ -199,13 +199,19 @@ pub(super) fn status(machine: &Machine, partition: &str) -> Result<StatusPage, R
 mod tests {
     use super::*;
 
-    const NUMBERS: [&str; 14] = [
+    const NUMBERS: [&str; 20] = [
         "loop.periods",
         "loop.lost_periods",
         "loop.wrong_results",
         "loop.worst_response_ticks",
         "logger.messages",
         "logger.missing",
+        "tasks.rounds",
+        "tasks.wrong_results",
+        "tasks.stops",
+        "spawner.created",
+        "spawner.ended",
+        "spawner.unexpected",
         "alarms.rung",
         "alarms.repeated",
         "keeper.resets",
