@@ -16,6 +16,7 @@ const SITTINGS: &[&[&str]] = &[
     &["your-own-guest.md"],
     &["components.md"],
     &["your-own-scheduler.md"],
+    &["flight-computer.md"],
     &["serving-others.md"],
     &["experiments.md"],
     &["porting.md"],
@@ -83,6 +84,11 @@ fn the_chapter_about_components_holds() {
 #[test]
 fn the_chapter_about_schedulers_holds() {
     type_pages(&["your-own-scheduler.md"]);
+}
+
+#[test]
+fn the_chapter_about_a_flight_computer_holds() {
+    type_pages(&["flight-computer.md"]);
 }
 
 #[test]
