@@ -119,6 +119,7 @@ impl Rows {
             programs: &[],
             segments: &[],
             devices: &[],
+            ports: &[],
         }
     }
 }

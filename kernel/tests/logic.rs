@@ -83,6 +83,7 @@ fn tables() -> Tables<'static> {
         programs: &[],
         segments: &[],
         devices: &[],
+        ports: &[],
     }
 }
 

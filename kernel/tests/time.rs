@@ -87,6 +87,7 @@ fn tables(servers: &[ServerRow], threads: &[u16], payer: u16) -> Tables<'static>
         programs: &[],
         segments: &[],
         devices: &[],
+        ports: &[],
     }
 }
 

@@ -74,6 +74,7 @@ fn tables(wires: Vec<WireRow>) -> Tables<'static> {
         programs: &[],
         segments: &[],
         devices: &[],
+        ports: &[],
     }
 }
 

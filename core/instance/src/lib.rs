@@ -7,10 +7,12 @@
 
 mod error;
 mod interface;
+mod ports;
 mod processes;
 mod program;
 mod tables;
 mod translation;
+mod wires;
 mod write;
 
 use bulkhead_kernel_abi::Capability;
@@ -19,6 +21,7 @@ use bulkhead_kernel_abi::image::COMPONENT_DEVICES;
 
 pub use error::{Error, ProgramError};
 pub use interface::{Function, Interface};
+pub use ports::Port;
 pub use processes::{ProcessProgram, Processes};
 pub use write::{Written, examine, write, write_whole};
 
@@ -120,6 +123,8 @@ pub struct Component<'a> {
     pub devices: Vec<Device>,
     /// Bytes of its pages for DMA, whole pages, at [`bulkhead_kernel_abi::image::COMPONENT_DMA`]; 0 for none.
     pub dma_bytes: u64,
+    /// Ends of channels of the partition that it has. An import that one of them names is not among `imports`.
+    pub ports: Vec<Port>,
 }
 
 /// What an import is bound to whose word says where devices find the component's pages for DMA: the writer puts the address in its place.

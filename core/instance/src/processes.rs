@@ -4,9 +4,9 @@
 //! copied for each, so the kernel reads those pages, and no others. The pool follows as zeros: so the loader of the image has looked that there is
 //! memory for it, and a page that nobody has yet is nobody's in the image as well. The price is as many bytes of zeros in a file.
 
-use crate::program::{Program, Use};
+use crate::program::{Program, Use, bind, slot};
 use crate::translation::PAGE;
-use crate::write::{Image, bind, read_program};
+use crate::write::{Image, read_program};
 use crate::{Error, Import, Instance, ProgramError};
 use bulkhead_kernel_abi::boot::{ProgramRow, QuotaRow, SegmentRow};
 use bulkhead_kernel_abi::capability::right;
@@ -147,6 +147,7 @@ fn read(written: &ProcessProgram<'_>) -> Result<Program, Error> {
         let reason = format!("it has {} segments, and a process at most {MAX_SEGMENTS}", program.segments.len());
         return Err(wrong(ProgramError::Elf(reason)));
     }
-    bind(&written.imports, &mut program).map_err(|reason| wrong(ProgramError::Binding(reason)))?;
+    bind(written.imports.iter().map(slot).collect(), &mut program)
+        .map_err(|reason| wrong(ProgramError::Binding(reason)))?;
     Ok(program)
 }

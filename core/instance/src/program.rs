@@ -1,8 +1,8 @@
 //! Segments of an ELF file: of the kernel, or of a component.
 
-use crate::ProgramError;
 use crate::interface::Interface;
 use crate::translation::PAGE;
+use crate::{Import, ProgramError};
 use elf::ElfBytes;
 use elf::abi::{EM_AARCH64, PF_W, PF_X, PT_LOAD};
 use elf::endian::LittleEndian;
@@ -54,16 +54,37 @@ impl Program {
         address.is_multiple_of(8) && data.any(|data| (data.address..data.end()).contains(&address))
     }
 
-    /// Writes the number of a slot where the program looks for it.
-    pub(crate) fn bind(&mut self, import: usize, slot: u64) -> Option<()> {
+    /// Writes what an import is bound to where the program looks for it: the number of a slot, or more.
+    pub(crate) fn bind(&mut self, import: usize, bytes: &[u8]) -> Option<()> {
         let address = self.interface.imports.get(import)?.address;
         let of =
             |segment: &&mut Segment| segment.kind != Use::Text && (segment.address..segment.end()).contains(&address);
         let segment = self.segments.iter_mut().find(of)?;
         let start = usize::try_from(address - segment.address).ok()?;
-        segment.bytes.get_mut(start..start.checked_add(8)?)?.copy_from_slice(&slot.to_le_bytes());
+        segment.bytes.get_mut(start..start.checked_add(bytes.len())?)?.copy_from_slice(bytes);
         Some(())
     }
+}
+
+/// What the word of an import is bound to.
+pub(crate) fn slot(import: &Import) -> (&str, Vec<u8>) {
+    (import.name.as_str(), import.slot.to_le_bytes().to_vec())
+}
+
+/// Writes slots' numbers and records of ports into the program: of all that it imports, and of nothing else.
+pub(crate) fn bind(imports: Vec<(&str, Vec<u8>)>, program: &mut Program) -> Result<(), String> {
+    let names: Vec<String> = program.interface.imports.iter().map(|function| function.name.clone()).collect();
+    if let Some((other, _)) = imports.iter().find(|(import, _)| !names.iter().any(|name| name == import)) {
+        return Err(format!("it does not import `{other}`, which is bound"));
+    }
+    for (number, name) in names.iter().enumerate() {
+        let mut bound = imports.iter().filter(|(import, _)| import == name);
+        let (Some((_, bytes)), None) = (bound.next(), bound.next()) else {
+            return Err(format!("`{name}`, which it imports, is not bound exactly once"));
+        };
+        program.bind(number, bytes).ok_or_else(|| format!("the word of its import `{name}` is not in its data"))?;
+    }
+    Ok(())
 }
 
 /// Most bytes of a segment.

@@ -2,8 +2,8 @@
 
 use bulkhead_kernel_abi::boot::{
     ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, DeviceRow, EndPointRow,
-    EntryRow, ExportRow, ProgramRow, QuotaRow, SchedulerRow, SegmentRow, ServerRow, Span, StackRow, TcapRow, ThreadRow,
-    WireRow,
+    EntryRow, ExportRow, PortRow, ProgramRow, QuotaRow, SchedulerRow, SegmentRow, ServerRow, Span, StackRow, TcapRow,
+    ThreadRow, WireRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -36,6 +36,7 @@ pub(crate) struct Rows {
     pub(crate) wires: Vec<WireRow>,
     pub(crate) exports: Vec<ExportRow>,
     pub(crate) devices: Vec<DeviceRow>,
+    pub(crate) ports: Vec<PortRow>,
     pub(crate) quotas: Vec<QuotaRow>,
     pub(crate) programs: Vec<ProgramRow>,
     pub(crate) segments: Vec<SegmentRow>,
@@ -64,6 +65,7 @@ impl Rows {
             wires: append(&mut bytes, &self.wires),
             exports: append(&mut bytes, &self.exports),
             devices: append(&mut bytes, &self.devices),
+            ports: append(&mut bytes, &self.ports),
             quotas: append(&mut bytes, &self.quotas),
             programs: append(&mut bytes, &self.programs),
             segments: append(&mut bytes, &self.segments),

@@ -47,6 +47,10 @@ pub(crate) enum Access {
     SharedConstants,
     /// What somebody else reads.
     SharedData,
+    /// What somebody else reads and the component writes.
+    ComponentShared,
+    /// What somebody else writes and the component reads.
+    ComponentObserved,
     /// The kernel's first bytes at their own addresses, while translation is switched on.
     Boot,
 }
@@ -64,6 +68,8 @@ impl Access {
             Self::Device => DEVICE | NEVER,
             Self::SharedConstants => NON_CACHEABLE | READ_ONLY | NEVER,
             Self::SharedData => NON_CACHEABLE | NEVER,
+            Self::ComponentShared => NON_CACHEABLE | EL0 | NEVER | NOT_GLOBAL,
+            Self::ComponentObserved => NON_CACHEABLE | EL0 | READ_ONLY | NEVER | NOT_GLOBAL,
             Self::Boot => NORMAL | READ_ONLY | UNPRIVILEGED_NEVER | NOT_GLOBAL,
         };
         bits | ACCESS_FLAG

@@ -1,15 +1,13 @@
 //! From a description to bytes.
 
-use crate::program::{self, Program, Use};
+use crate::program::{self, Program, Use, bind, slot};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
-use crate::{
-    Component, DMA_PLACE, Error, Import, Instance, Interface, ProgramError, Shares, Wire, WireEnd, device_addresses,
-};
-use bulkhead_guest_abi::channel::{CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET};
+use crate::{Component, DMA_PLACE, Error, Instance, Interface, ProgramError, Shares, device_addresses};
+use crate::{ports, wires};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
 use bulkhead_kernel_abi::boot::{
-    ComponentRow, DeviceRow, EntryRow, ProgramRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
+    ComponentRow, DeviceRow, EntryRow, ProgramRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::image::{
@@ -64,17 +62,21 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
     rows.segments = vec![SegmentRow::default(); made.iter().map(|program| program.segments.len()).sum()];
     // The places of pages for DMA are behind the tables, and their rows are in them.
     rows.devices.extend(dma_rows(instance));
+    rows.ports = ports::rows(&instance.components, |number, import| {
+        let imports = programs.get(number).map_or(&[][..], |program| &program.interface.imports);
+        imports.iter().find(|function| function.name == import).map_or(0, |function| function.address)
+    });
     let tables_bytes = rows.bytes().len() as u64;
     let tables = image.reserve(tables_bytes);
     let mut kernel_space = kernel_space(&kernel);
-    instance.wires.iter().filter(|wire| wire.window != 0).for_each(|wire| map_wire(&mut kernel_space, wire));
+    instance.wires.iter().filter(|wire| wire.window != 0).for_each(|wire| wires::map(&mut kernel_space, wire));
     kernel_space.map(tables - PAGE, tables - PAGE, PAGE + tables_bytes.next_multiple_of(PAGE), Access::KernelConstants);
     let dma: Vec<u64> = instance.components.iter().map(|component| image.dma(component)).collect();
     for ((component, program), physical) in instance.components.iter().zip(&mut programs).zip(&dma) {
         for import in component.imports.iter().filter(|import| import.slot == DMA_PLACE) {
             let number = program.interface.imports.iter().position(|function| function.name == import.name);
             // It was bound before, so it has a word.
-            number.and_then(|number| program.bind(number, *physical));
+            number.and_then(|number| program.bind(number, &physical.to_le_bytes()));
         }
     }
     for row in rows.devices.iter_mut().filter(|row| row.address == COMPONENT_DMA) {
@@ -149,7 +151,11 @@ fn read_component(component: &Component<'_>) -> Result<Program, Error> {
     let stacks = stacks(component).try_fold(COMPONENT_STACKS, |top, bytes| top.checked_sub(bytes.checked_add(PAGE)?));
     let end = stacks.ok_or_else(|| wrong(ProgramError::Stacks))?;
     let mut program = read_program(component.program, end).map_err(wrong)?;
-    bind(&component.imports, &mut program).map_err(|reason| wrong(ProgramError::Binding(reason)))?;
+    let records = ports::addresses(&component.ports)
+        .zip(&component.ports)
+        .filter_map(|(address, port)| Some((port.import.as_deref()?, port.record(address).as_bytes().to_vec())));
+    let slots = component.imports.iter().map(slot);
+    bind(slots.chain(records).collect(), &mut program).map_err(|reason| wrong(ProgramError::Binding(reason)))?;
     Ok(program)
 }
 
@@ -157,24 +163,6 @@ fn read_component(component: &Component<'_>) -> Result<Program, Error> {
 fn stacks(component: &Component<'_>) -> impl Iterator<Item = u64> {
     let callers = core::iter::repeat_n(component.callers.stack_bytes, component.callers.stacks as usize);
     component.threads.iter().map(|thread| thread.stack_bytes).chain(callers)
-}
-
-/// Writes the slots' numbers into the program: of all that it imports, and of nothing else.
-pub(crate) fn bind(imports: &[Import], program: &mut Program) -> Result<(), String> {
-    let names: Vec<String> = program.interface.imports.iter().map(|function| function.name.clone()).collect();
-    if let Some(other) = imports.iter().find(|import| !names.contains(&import.name)) {
-        return Err(format!("it does not import `{}`, which is bound", other.name));
-    }
-    for (number, name) in names.iter().enumerate() {
-        let mut bound = imports.iter().filter(|import| import.name == *name);
-        let (Some(import), None) = (bound.next(), bound.next()) else {
-            return Err(format!("`{name}`, which it imports, is not bound exactly once"));
-        };
-        program
-            .bind(number, import.slot)
-            .ok_or_else(|| format!("the word of its import `{name}` is not in its data"))?;
-    }
-    Ok(())
 }
 
 /// What the kernel has room for.
@@ -209,6 +197,7 @@ fn count(instance: &Instance<'_>) -> Result<(), Error> {
     if let Some(wire) = instance.wires.iter().find(|wire| !is_whole(wire.window)) {
         return Err(Error::Description(format!("the window of a wire begins at {:#x}, inside a page", wire.window)));
     }
+    ports::check(&instance.components)?;
     let is_region =
         |one: &&Component<'_>| !is_whole(one.dma_bytes) || one.dma_bytes > COMPONENT_DMA_END - COMPONENT_DMA;
     if let Some(component) = instance.components.iter().find(is_region) {
@@ -337,7 +326,7 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
         }
     }
     for wire in &instance.wires {
-        rows.wires.push(wire_row(wire, rows.exports.len() as u32));
+        rows.wires.push(wires::row(wire, rows.exports.len() as u32));
         rows.exports.extend_from_slice(&wire.exports);
     }
     for member in &instance.shares.members {
@@ -391,27 +380,6 @@ pub(crate) fn name(text: &str) -> [u8; 16] {
 fn end_point_of(instance: &Instance<'_>, thread: usize) -> u16 {
     let found = instance.end_points.iter().position(|row| usize::from(row.thread) == thread);
     found.map_or(NONE, |number| number as u16)
-}
-
-/// A wire as the boot tables have it.
-fn wire_row(wire: &Wire, first_export: u32) -> WireRow {
-    let row = WireRow { window: wire.window, first_export, exports: wire.exports.len() as u32, ..WireRow::default() };
-    match wire.end {
-        WireEnd::Source { doorbell } => WireRow { doorbell, server: NONE, source: 1, ..row },
-        WireEnd::Destination { intid, server } => WireRow { intid, doorbell: u32::MAX, server, ..row },
-    }
-}
-
-/// Maps what a wire uses of a channel's window: the page of the end that takes, and the first one of the end that writes, each writable at its own end.
-fn map_wire(space: &mut Space, wire: &Wire) {
-    let [own, other] = match wire.end {
-        WireEnd::Source { .. } => [CHANNEL_WRITER_OFFSET, CHANNEL_READER_OFFSET],
-        WireEnd::Destination { .. } => [CHANNEL_READER_OFFSET, CHANNEL_WRITER_OFFSET],
-    };
-    for (offset, access) in [(own, Access::SharedData), (other, Access::SharedConstants)] {
-        let address = wire.window + offset;
-        space.map(address, address, PAGE, access);
-    }
 }
 
 /// What the kernel maps of its own memory and of the machine.
@@ -497,6 +465,7 @@ impl Image {
             space.map(address, device.physical, device.bytes, Access::ComponentDevice);
         }
         space.map(COMPONENT_DMA, dma, component.dma_bytes, Access::ComponentData);
+        ports::map(&mut space, &component.ports);
         space
     }
 

@@ -7,8 +7,8 @@
 mod rows;
 
 pub use rows::{
-    BandRow, BindingRow, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, ProgramRow, QuotaRow, RegionRow,
-    SchedulerRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
+    BandRow, BindingRow, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, PortRow, ProgramRow, QuotaRow,
+    RegionRow, SchedulerRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
 };
 
 use crate::{Capability, KERNEL_ABI_VERSION};
@@ -81,15 +81,17 @@ pub struct BootHeader {
     pub segments: Span,
     /// [`DeviceRow`]s.
     pub devices: Span,
+    /// [`PortRow`]s.
+    pub ports: Span,
     /// Physical address of the pool, whose pages nobody has at boot.
     pub pool_address: u64,
     /// Its pages.
     pub pool_pages: u32,
     /// Zero.
-    pub reserved: u32,
+    pub reserved: [u32; 3],
 }
 
-const _: () = assert!(size_of::<BootHeader>() == 32 + 18 * 8 + 16);
+const _: () = assert!(size_of::<BootHeader>() == 32 + 19 * 8 + 24);
 const _: () = assert!(size_of::<BootHeader>().is_multiple_of(ALIGNMENT));
 
 /// Why boot tables are not taken.
@@ -148,6 +150,8 @@ pub struct Tables<'a> {
     pub segments: &'a [SegmentRow],
     /// Of all components; for who looks at an instance, since the kernel has nothing to do with them.
     pub devices: &'a [DeviceRow],
+    /// The same of ports.
+    pub ports: &'a [PortRow],
 }
 
 impl<'a> Tables<'a> {
@@ -189,6 +193,7 @@ impl<'a> Tables<'a> {
             programs: rows(bytes, header.programs, 15)?,
             segments: rows(bytes, header.segments, 16)?,
             devices: rows(bytes, header.devices, 17)?,
+            ports: rows(bytes, header.ports, 18)?,
         })
     }
 

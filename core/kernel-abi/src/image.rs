@@ -33,6 +33,11 @@ pub const COMPONENT_DEVICES_END: u64 = 0xc000_0000;
 pub const COMPONENT_DMA: u64 = 0xc000_0000;
 /// One past the last address that they can have.
 pub const COMPONENT_DMA_END: u64 = 0xc100_0000;
+/// Address of the window of a component's first port; those of the next ones follow, each with an empty page in front. Programs know it by name
+/// ([`PortUse::signature`]).
+pub const COMPONENT_PORTS: u64 = 0x1_0000_0000;
+/// One past the last address that windows of ports can have.
+pub const COMPONENT_PORTS_END: u64 = 0x1_4000_0000;
 
 /// How far in front of the head the pages of the accounts are, the kernel's last memory: see [`crate::accounts::AccountPages`].
 pub const ACCOUNTS_BYTES_BEFORE_HEAD: u64 = 0x8000;
@@ -139,6 +144,72 @@ pub const DEVICE_SIGNATURE: u64 = signature("device");
 
 /// What an import has for a signature whose word is the address of the component's pages for DMA, as a device sees it.
 pub const DMA_SIGNATURE: u64 = signature("dma");
+
+/// What a program does with a port, which the signature of its import says: a port of the partition that is another one is not bound to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortUse {
+    /// Publishes newest values.
+    SamplingSource,
+    /// Reads newest values.
+    SamplingDestination,
+    /// Sends messages in order.
+    QueuingSource,
+    /// Receives messages in order.
+    QueuingDestination,
+}
+
+impl PortUse {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::SamplingSource, Self::SamplingDestination, Self::QueuingSource, Self::QueuingDestination];
+
+    /// What an import of it has for a signature. Its address is that of a [`Port`] in the program's constants.
+    #[must_use]
+    pub const fn signature(self) -> u64 {
+        signature(match self {
+            Self::SamplingSource => "port sampling source",
+            Self::SamplingDestination => "port sampling destination",
+            Self::QueuingSource => "port queuing source",
+            Self::QueuingDestination => "port queuing destination",
+        })
+    }
+
+    /// The use that has this signature; `None` for an import that is no port.
+    #[must_use]
+    pub fn of_signature(signature: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.signature() == signature)
+    }
+
+    /// States whether it writes.
+    #[must_use]
+    pub const fn is_source(self) -> bool {
+        matches!(self, Self::SamplingSource | Self::QueuingSource)
+    }
+
+    /// States whether it keeps one value, and no queue.
+    #[must_use]
+    pub const fn is_sampling(self) -> bool {
+        matches!(self, Self::SamplingSource | Self::SamplingDestination)
+    }
+}
+
+/// What a component finds of a port of its: the writer of the instance puts it where the program's import says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Port {
+    /// Where its window is for the component, from [`COMPONENT_PORTS`] on: status of the peer, page of the destination, pages of the source.
+    pub window: u64,
+    /// Bytes of the window, whole pages.
+    pub bytes: u64,
+    /// Slot of the capability that rings the channel's doorbell; 0 without one.
+    pub bell: u64,
+    /// Payload bytes of a message.
+    pub message_bytes: u32,
+    /// Slots: four of a sampling port, the depth of a queuing one.
+    pub slots: u32,
+}
+
+const _: () = assert!(size_of::<Port>() == 32);
 
 /// The head has another magic.
 pub const REFUSED_MAGIC: u64 = 1;

@@ -195,6 +195,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 policy: Policy::default(),
                 devices: vec![],
                 dma_bytes: 0,
+                ports: vec![],
             },
             Component {
                 name: "callee".to_owned(),
@@ -206,6 +207,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 policy,
                 devices: vec![],
                 dma_bytes: 0,
+                ports: vec![],
             },
         ],
         servers: Vec::new(),

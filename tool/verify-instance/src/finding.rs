@@ -55,6 +55,8 @@ pub enum Kind {
     Device,
     /// A wire is no end of a channel, or exports what is not there.
     Wire,
+    /// A port of a component is no end of a channel, or the component does not have it as its row says.
+    Port,
     /// The pool is not pages of zeros of its own.
     Pool,
     /// A program of processes is not whole, or not as a program must be.

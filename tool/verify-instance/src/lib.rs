@@ -8,11 +8,12 @@
 //! kernel's pages, no boot table and no translation table; each page is in one component at most; stacks have an empty page below; entries are in
 //! executable pages; registers of devices are in the one component that the boot tables say; pages of the pool and of programs are in
 //! no component, and quotas are parts of the pool; each capability names an object that there is, with rights that its kind has; each interrupt has one owner;
-//! wires have pages of channels, exports of end points that there are, and senders that name one of them.
+//! wires have pages of channels, exports of end points that there are, and senders that name one of them; each port is one component's, which writes its own part alone.
 #![forbid(unsafe_code)]
 
 mod finding;
 mod objects;
+mod ports;
 mod processes;
 mod schedulers;
 mod servers;
@@ -22,7 +23,7 @@ mod walk;
 mod wires;
 
 pub use finding::{Finding, Kind};
-pub use summary::{Component, Device, Page, Summary, Wire, summary};
+pub use summary::{Component, Device, Page, Port, Summary, Wire, summary};
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::boot::Tables;
@@ -104,6 +105,7 @@ pub fn verify(bytes: &[u8], expected: &Expected) -> Vec<Finding> {
     if let Some(view) = open(bytes, expected, &mut findings) {
         let spaces = spaces::check(&view, expected, &mut findings);
         objects::check(&view, &spaces, &mut findings);
+        ports::check(&view, &spaces, &mut findings);
         processes::check(&view, &mut findings);
     }
     findings.0

@@ -242,7 +242,8 @@ fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &m
             let place = || format!("component {number} at {address:#x}");
             let is_of_el0 = mapping.el0 && !mapping.execute_el1 && !mapping.is_global && mapping.bytes == PAGE;
             let is_device = is_for_devices(*address);
-            findings.require(is_of_el0 && (is_device || mapping.memory == 1), Kind::Reach, || {
+            let is_port = crate::ports::is_for_ports(*address);
+            findings.require(is_of_el0 && (is_device || is_port || mapping.memory == 1), Kind::Reach, || {
                 format!("{} has a page that is not memory of EL0 and of this component alone", place())
             });
             let is_memory = (COMPONENT_TEXT..COMPONENT_STACKS).contains(address) || is_for_dma(*address);
@@ -254,13 +255,13 @@ fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &m
             findings.require(!is_for_dma(*address) || view.tables.devices.iter().any(has_row), Kind::Dma, || {
                 format!("{} has a page for DMA that the boot tables do not say", place())
             });
-            findings.require(is_inside || is_device, Kind::Reach, || {
+            findings.require(is_inside || is_device || is_port, Kind::Reach, || {
                 format!("{} maps {:#x}, and one or the other is no component's", place(), mapping.output)
             });
             findings.require(!(mapping.write && mapping.execute_el0), Kind::WritableExecutable, || {
                 format!("{} is writable and executable", place())
             });
-            let is_kernels = mapping.output < view.tables_end() && !is_device;
+            let is_kernels = mapping.output < view.tables_end() && !is_device && !is_port;
             let kind = if is_kernels { Kind::Reach } else { Kind::Shared };
             own(mapping.output, format!("component {number}"), kind, findings);
         }

@@ -61,6 +61,27 @@ pub struct Component {
     pub devices: Vec<Device>,
     /// Its pages for DMA: address and bytes, zero without.
     pub dma: (u64, u64),
+    /// Ends of channels that it has.
+    pub ports: Vec<Port>,
+}
+
+/// A port of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Address of the channel's window for the kernel.
+    pub window: u64,
+    /// Bytes of the window.
+    pub bytes: u64,
+    /// The component writes it.
+    pub is_source: bool,
+    /// Kind, payload bytes of a message, and slots.
+    pub shape: (u32, u32, u32),
+    /// Of one that is read: INTID of the doorbell, or 0.
+    pub intid: u32,
+    /// Of one that is written: what the partition's doorbell is called by.
+    pub doorbell: Option<u32>,
 }
 
 /// A device of a component.
@@ -122,6 +143,7 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
             entries: row.entries,
             devices: devices(&view.tables, number),
             dma: dma(&view.tables, number),
+            ports: ports(&view.tables, number),
             threads: view.tables.threads.iter().filter(|thread| usize::from(thread.component) == number).count(),
         });
     }
@@ -140,6 +162,21 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
 fn dma(tables: &Tables<'_>, component: usize) -> (u64, u64) {
     let is_its = |row: &&DeviceRow| usize::from(row.component) == component && row.address == COMPONENT_DMA;
     tables.devices.iter().find(is_its).map_or((0, 0), |row| (row.physical, u64::from(row.pages) * PAGE))
+}
+
+/// The ports of a component.
+fn ports(tables: &Tables<'_>, component: usize) -> Vec<Port> {
+    let own = tables.ports.iter().filter(|row| usize::from(row.component) == component);
+    own.map(|row| Port {
+        name: name_of(&row.name),
+        window: row.physical,
+        bytes: u64::from(row.pages) * PAGE,
+        is_source: row.source == 1,
+        shape: (row.kind.into(), row.message_bytes, row.slots),
+        intid: row.intid,
+        doorbell: tables.wires.get(usize::from(row.wire)).map(|wire| wire.doorbell),
+    })
+    .collect()
 }
 
 /// The devices of a component.
@@ -174,6 +211,10 @@ fn words(capability: &bulkhead_kernel_abi::Capability, tables: &Tables<'_>) -> S
         Some(Kind::Send) => {
             let owner = component_of(Kind::Send, object, tables).map(name).unwrap_or_default();
             format!("sends {:#x} to end point {object} of {owner}", capability.word)
+        }
+        Some(Kind::RemoteSend) if tables.wires.get(usize::from(object)).is_some_and(|wire| wire.window == 0) => {
+            let port = tables.ports.iter().find(|row| row.wire == object);
+            format!("rings for port {}", port.map_or_else(String::new, |row| name_of(&row.name)))
         }
         Some(Kind::RemoteSend) => {
             format!("sends {:#x} to export {} of wire {object}", capability.token(), capability.entry())

@@ -40,7 +40,7 @@ pub(crate) struct End {
     /// Source: partition that its doorbell reaches.
     pub(crate) rings: Option<u32>,
     /// Kind, message bytes and slots.
-    shape: (u32, u32, u32),
+    pub(crate) shape: (u32, u32, u32),
 }
 
 /// The end of a channel to the payload of the secure world as its partition's stage 2 shows it. The other end is in the world plan.

@@ -326,6 +326,10 @@ codes! {
     InstanceForeign = "V434", "device of another partition";
     /// A wire of an instance is no end of a channel, or exports what is not there.
     InstanceWire = "V437", "wire of an instance";
+    /// A port of a component is no end of a channel, or the component does not have it as the boot tables of the instance say.
+    InstancePort = "V439", "port of a component";
+    /// A port of a component is none of its partition's, or has another shape, window or doorbell there.
+    InstancePortEnds = "V449", "port of another partition";
     /// The two ends of a wire do not fit: the partition has no such channel, or the other instance exports something else.
     InstanceWireEnds = "V438", "ends of a wire";
 }

@@ -5,6 +5,7 @@
 //! one if it has the head of one anywhere, or begins as the kernel does. Somebody who damages both has made another guest, which is isolated from other
 //! partitions all the same; the number of instances is in the report, so that a missing one is seen.
 
+mod ports;
 mod wires;
 
 use crate::channel::End;
@@ -56,6 +57,7 @@ pub(crate) fn check(
         }
     }
     wires::check(&wired, ends, findings);
+    ports::check(&wired, ends, findings);
     (instances, components)
 }
 
@@ -166,6 +168,7 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Dma => Code::InstanceDma,
         Kind::Device => Code::InstanceDevice,
         Kind::Wire => Code::InstanceWire,
+        Kind::Port => Code::InstancePort,
         Kind::Pool => Code::InstancePool,
         Kind::Program => Code::InstanceProgram,
         Kind::Quota => Code::InstanceQuota,

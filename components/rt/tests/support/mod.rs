@@ -249,6 +249,7 @@ impl Rows {
             programs: &[],
             segments: &[],
             devices: &[],
+            ports: &[],
         }
     }
 }

@@ -308,6 +308,36 @@ rows! {
         reserved: u16,
     }
 
+    /// A port of a component: one end of a channel of the partition, whose window the component has.
+    PortRow: 72 {
+        /// Its name, zero-filled.
+        name: [u8; 16],
+        /// Address of the channel's window for the kernel.
+        physical: u64,
+        /// Where the component finds it.
+        address: u64,
+        /// Address of the [`crate::image::Port`] in the component that its program reads; 0 where it reads none.
+        record: u64,
+        /// Pages of the window.
+        pages: u32,
+        /// Payload bytes of a message.
+        message_bytes: u32,
+        /// Slots: four of a sampling port, the depth of a queuing one.
+        slots: u32,
+        /// Of one that is read: INTID of the channel's doorbell; 0 without one, and of one that is written.
+        intid: u32,
+        /// 1 sampling, 2 queuing.
+        kind: u16,
+        /// The component writes it, 1, or reads it, 0.
+        source: u16,
+        /// Component.
+        component: u16,
+        /// Of one that is written: the wire that rings the channel's doorbell, which has no window; [`crate::NONE`] without one, and of one that is read.
+        wire: u16,
+        /// Zero.
+        reserved: u64,
+    }
+
     /// A segment of a program, whole pages.
     SegmentRow: 24 {
         /// First address.

@@ -314,6 +314,7 @@ impl Rows {
             programs: &self.programs,
             segments: &self.segments,
             devices: &[],
+            ports: &[],
         }
     }
 }

@@ -105,6 +105,7 @@ fn component<'a>(
         policy,
         devices: Vec::new(),
         dma_bytes: 0,
+        ports: Vec::new(),
     }
 }
 

@@ -1,12 +1,13 @@
 //! A small instance: a kernel that is none, two components with two threads and one, and a third one that others call.
 
 use bulkhead_instance::{
-    Callers, Component, Device, Import, Instance, ProcessProgram, Processes, Thread, Wire, WireEnd, write,
+    Callers, Component, Device, Import, Instance, Port, ProcessProgram, Processes, Thread, Wire, WireEnd, write,
 };
 use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ExportRow, QuotaRow, ServerRow};
 use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
 use bulkhead_kernel_abi::image::{
-    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, Head, IMPORTS, KERNEL_HALF, LOAD, function_name,
+    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, Head, IMPORTS, KERNEL_HALF, LOAD, PortUse,
+    function_name,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION, Kind, NONE};
 use bulkhead_verify_instance::Expected;
@@ -56,12 +57,41 @@ pub(crate) fn program() -> Vec<u8> {
 const WIRE: u64 = 0x1012_0000;
 const WIRE_OF_SENDER: u64 = 0x1010_0000;
 const DOORBELL: u32 = 82;
+/// The ports of the sample: the other channels of its partition.
+const TELEMETRY: u64 = 0x1010_0000;
+const ORDERS: u64 = 0x1011_0000;
+/// Where the third component's program finds the first of them.
+pub(crate) const RECORD: u64 = COMPONENT_TEXT + 0x1010;
 
 /// The sample's bytes.
 pub(crate) fn sample() -> Vec<u8> {
     let export = ExportRow { bits: 0b11, ..ExportRow::default() };
     let end = WireEnd::Destination { intid: DOORBELL, server: 1 };
-    with_wire(Wire { window: WIRE, end, exports: vec![export] }, Capability::NULL)
+    let taken = Wire { window: WIRE, end, exports: vec![export] };
+    let rings = Wire { window: 0, end: WireEnd::Source { doorbell: 0 }, exports: Vec::new() };
+    let telemetry = Port {
+        name: "telemetry".to_owned(),
+        does: PortUse::SamplingSource,
+        window: TELEMETRY,
+        message_bytes: 64,
+        slots: 4,
+        intid: 0,
+        wire: 1,
+        bell: 3,
+        import: Some("out".to_owned()),
+    };
+    let orders = Port {
+        name: "orders".to_owned(),
+        does: PortUse::QueuingDestination,
+        window: ORDERS,
+        message_bytes: 200,
+        slots: 16,
+        wire: NONE,
+        bell: 0,
+        import: None,
+        ..telemetry.clone()
+    };
+    with_wires(vec![taken, rings], Capability::NULL, vec![telemetry, orders])
 }
 
 /// One that sends to the sample by its wire.
@@ -75,23 +105,26 @@ pub(crate) fn sender() -> Vec<u8> {
         word: remote_word(0, 0b10),
     };
     let wire = Wire { window: WIRE_OF_SENDER, end: WireEnd::Source { doorbell: 0 }, exports: vec![export] };
-    with_wire(wire, remote)
+    with_wires(vec![wire], remote, Vec::new())
 }
 
-/// An instance with a wire, of which the second component has a capability.
-fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
+/// An instance with wires, of which the second component has a capability, and with ports of the third one.
+fn with_wires(wires: Vec<Wire>, remote: Capability, ports: Vec<Port>) -> Vec<u8> {
     let (kernel, first) = (kernel(), program());
     let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
     // Calls itself, by the word in its constants.
     let function = |name: &str, address: u64| Function { name: function_name(name), signature: 1, address };
     let exports = [function("one", COMPONENT_TEXT + 16), function("two", COMPONENT_TEXT + 20)];
+    let out = Function { signature: PortUse::SamplingSource.signature(), ..function("out", RECORD) };
+    let imports = [function("next", COMPONENT_TEXT + 0x1008), out];
     let third = elf(
         COMPONENT_TEXT + 16,
-        &[(COMPONENT_TEXT, 5, head.as_bytes(), 32), (COMPONENT_TEXT + 0x1000, 4, &[1], 16)],
-        &[(EXPORTS, exports.as_bytes()), (IMPORTS, function("next", COMPONENT_TEXT + 0x1008).as_bytes())],
+        &[(COMPONENT_TEXT, 5, head.as_bytes(), 32), (COMPONENT_TEXT + 0x1000, 4, &[1], 48)],
+        &[(EXPORTS, exports.as_bytes()), (IMPORTS, imports[..1 + ports.len().min(1)].as_bytes())],
     );
     let capability = |kind: Kind| Capability { kind: kind.number(), rights: right::USE, grant: 1, ..Capability::NULL };
     let call = Capability { object: 2, word: entry_word(1, 0), ..capability(Kind::Call) };
+    let ring = Capability { object: 1, ..capability(Kind::RemoteSend) };
     let component = |name: &str, threads: usize, capabilities: Vec<Capability>| Component {
         name: name.to_owned(),
         program: &first,
@@ -112,10 +145,16 @@ fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
                 program: &third,
                 imports: vec![Import { name: "next".to_owned(), slot: 1 }],
                 callers: Callers { stacks: 2, stack_bytes: 8192 },
+                ports: ports.clone(),
                 ..component(
                     "third",
                     0,
-                    vec![Capability::NULL, call, Capability { object: 0, ..capability(Kind::Quota) }],
+                    vec![
+                        Capability::NULL,
+                        call,
+                        Capability { object: 0, ..capability(Kind::Quota) },
+                        if ports.is_empty() { Capability::NULL } else { ring },
+                    ],
                 )
             },
         ],
@@ -137,7 +176,7 @@ fn with_wire(wire: Wire, remote: Capability) -> Vec<u8> {
         ],
         end_points: vec![EndPointRow { tcap: NONE, ..EndPointRow::default() }],
         shares: bulkhead_instance::Shares::default(),
-        wires: vec![wire],
+        wires,
         processes: Processes {
             programs: vec![ProcessProgram {
                 name: "job".to_owned(),

@@ -1,11 +1,12 @@
 //! The same corruptions through `bulkhead verify`: in a partition of a system, and as a file for the bare board.
 
+use crate::ports::port;
 use crate::sample::{Mutant, expected, sample, sender};
 use crate::scheduled;
 use crate::{CORRUPTIONS, Kind, wire};
 use bulkhead_abi::GuestAddress;
 use bulkhead_image::assemble;
-use bulkhead_kernel_abi::boot::ExportRow;
+use bulkhead_kernel_abi::boot::{ExportRow, WireRow};
 use bulkhead_kernel_abi::image::LOAD;
 use bulkhead_plan::model::{GuestImage, Route, System};
 use bulkhead_plan::samples;
@@ -65,7 +66,9 @@ fn another_guest_is_no_instance() {
 /// CH-61: what the reader refuses, the tool refuses, with its code, wherever the instance is.
 #[test]
 fn each_corruption_is_refused_by_the_tool() {
-    for (name, kind, change) in CORRUPTIONS.iter().chain(crate::processes::CORRUPTIONS) {
+    // Of ports a few: the bytes are judged by the reader, and each takes an image of its own.
+    let of_ports = crate::ports::CORRUPTIONS.iter().step_by(8);
+    for (name, kind, change) in CORRUPTIONS.iter().chain(crate::processes::CORRUPTIONS).chain(of_ports) {
         let mut mutant = Mutant(sample());
         change(&mut mutant);
         let bytes = if *kind == Kind::Image { mutant.0 } else { mutant.sealed().0 };
@@ -168,6 +171,47 @@ fn both_ends_of_a_wire_fit() {
     }
 }
 
+/// QV-50: a port of a component is one of its partition's, with its shape, its direction and its doorbell.
+#[test]
+fn a_port_is_the_partitions() {
+    let found = |change: fn(&mut Mutant), image: fn(&mut System)| {
+        let mut mutant = Mutant(sample());
+        change(&mut mutant);
+        let mut system = system(mutant.sealed().0);
+        image(&mut system);
+        let monitor = samples::monitor();
+        let image = assemble(&system, &monitor).unwrap_or_else(|error| panic!("{error}"));
+        let expected = Expected::only(Monitor::new(&monitor.text, &monitor.rodata)).with_kernel(expected());
+        verify_bytes(&image.bytes, &expected).findings
+    };
+    let said = |port: &str, place: u64| {
+        format!(
+            "partition \"control\": component `third` has the port `{port}` at {place:#x}, where the partition has no such end of a channel with this doorbell"
+        )
+    };
+    let (telemetry, orders) = (said("telemetry", 0x1010_0000), said("orders", 0x1011_0000));
+    let nothing: fn(&mut Mutant) = |_| ();
+    assert_eq!(found(nothing, |_| ()), []);
+    let changes: [(&str, &String, fn(&mut Mutant), fn(&mut System)); 4] = [
+        ("values of another size", &telemetry, nothing, |system| system.channels[0].message_bytes = 48),
+        ("messages of another size", &orders, nothing, |system| system.channels[1].message_bytes = 199),
+        ("the doorbell of another channel", &telemetry, |mutant| doorbell(mutant, 1), |_| ()),
+        ("an interrupt that nobody raises", &orders, |mutant| port(mutant, 1, |row| row.intid = 82), |_| ()),
+    ];
+    for (what, message, change, image) in changes {
+        let found = found(change, image);
+        let is_said = found.iter().any(|one| (one.code, &one.message) == (Code::InstancePortEnds, message));
+        assert!(is_said, "{what}: {found:?}");
+    }
+}
+
+/// Lets the wire that only rings ring another doorbell.
+fn doorbell(mutant: &mut Mutant, doorbell: u32) {
+    let (place, mut row) = mutant.row::<WireRow>(mutant.tables().wires.offset, 1);
+    row.doorbell = doorbell;
+    mutant.put(place, &row);
+}
+
 fn bits(mutant: &mut Mutant, bits: u64) {
     let (place, mut row) = mutant.row::<ExportRow>(mutant.tables().exports.offset, 0);
     row.bits = bits;
@@ -175,11 +219,16 @@ fn bits(mutant: &mut Mutant, bits: u64) {
 }
 
 /// Codes that the tests above show beside those of the corruptions.
-const OTHERS: [Code; 4] = [Code::NoKernel, Code::InstanceChecksum, Code::InstanceForeign, Code::InstanceWireEnds];
+const OTHERS: [Code; 5] =
+    [Code::NoKernel, Code::InstanceChecksum, Code::InstanceForeign, Code::InstanceWireEnds, Code::InstancePortEnds];
 
 #[test]
 fn every_code_of_instances_has_a_mutant() {
-    let all = CORRUPTIONS.iter().chain(scheduled::CORRUPTIONS).chain(crate::processes::CORRUPTIONS);
+    let all = CORRUPTIONS
+        .iter()
+        .chain(scheduled::CORRUPTIONS)
+        .chain(crate::processes::CORRUPTIONS)
+        .chain(crate::ports::CORRUPTIONS);
     let shown: BTreeSet<Code> = all.map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
     let all: BTreeSet<Code> = Code::ALL.iter().copied().filter(|code| code.name().starts_with("V4")).collect();
     assert_eq!(shown, all);
