@@ -20,6 +20,7 @@
 
 use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, DMA_SIGNATURE, NAME_BYTES, function_name, signature};
+pub use bulkhead_kernel_abi::image::{Port, PortUse};
 use core::arch::asm;
 
 /// [`bulkhead_kernel_abi::image::Function`], with an address that the linker fills in.
@@ -61,6 +62,13 @@ impl Record {
     pub const fn dma(name: &str, address: *const ()) -> Self {
         assert!(name.len() < NAME_BYTES, "the name of the pages is too long");
         Self { name: function_name(name), signature: DMA_SIGNATURE, address }
+    }
+
+    /// Says what a port is called, how it is used, and where the record is that the writer of the instance fills.
+    #[must_use]
+    pub const fn port(name: &str, does: PortUse, address: *const ()) -> Self {
+        assert!(name.len() < NAME_BYTES, "the name of the port is too long");
+        Self { name: function_name(name), signature: does.signature(), address }
     }
 
     /// Says what a number is called that the component keeps for the host, and where it is.

@@ -27,6 +27,8 @@ pub mod driver;
 #[cfg(target_os = "none")]
 pub mod interface;
 #[cfg(target_os = "none")]
+pub mod port;
+#[cfg(target_os = "none")]
 pub mod process;
 #[cfg(target_os = "none")]
 pub mod range;

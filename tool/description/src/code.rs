@@ -312,7 +312,7 @@ codes! {
     ComponentDevice BH1262 Error "device that a component cannot have";
     ComponentDeviceTwice BH1263 Error "device of two components";
     ComponentDevicePage BH1264 Error "device whose registers are not pages of their own";
-    InterruptWithoutDevice BH1265 Error "interrupt of a device that the component does not have";
+    InterruptWithoutDevice BH1265 Error "interrupt of a device or port that the component does not have";
     ComponentDma BH1266 Warning "device of a component that writes memory by itself";
     ConsoleDriven BH1267 Warning "component that drives the UART that the kernel prints with";
     FunctionReachesKernel BH1268 Error "PCI function whose DMA reaches the memory of the kernel";
@@ -324,6 +324,7 @@ codes! {
     BadExport BH1274 Error "exports that a wire cannot have";
     WireOfNobody BH1275 Error "wire from which nobody takes";
     WireTwice BH1276 Error "port that is used twice";
+    PortOtherwise BH1277 Error "port that a program uses otherwise than it is";
     NotSupervised BH1278 Error "capability for a component that another one supervises";
     OwnSupervisor BH1279 Error "component that would supervise itself";
     ForeignThread BH1280 Error "capability for a thread of a component that another one supervises";

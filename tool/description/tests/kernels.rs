@@ -7,10 +7,12 @@ mod support;
 
 use bulkhead_description::kernel::{EXCHANGE, Laid, PASSAGE, load_native};
 use bulkhead_description::{Report, Severity, load_unchecked};
-use bulkhead_guest_abi::guest::GUEST_MOVED_DEVICES;
+use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_MOVED_DEVICES};
 use bulkhead_kernel_abi::boot::Tables;
 use bulkhead_kernel_abi::capability::{entry_word, right};
-use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD, MAGIC};
+use bulkhead_kernel_abi::image::{
+    COMPONENT_DEVICES, COMPONENT_PORTS, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD, MAGIC, Port,
+};
 use bulkhead_kernel_abi::{Capability, Kind};
 use bulkhead_plan::model::GuestImage;
 use std::collections::BTreeSet;
@@ -326,4 +328,42 @@ fn a_file_that_is_not_there_is_a_matter_of_the_environment() {
     let (_, report) = check(Path::new("tests/kernels/good/missing.kernel.toml"));
     assert!(report.has_environment_errors());
     assert_eq!(report.count(Severity::Error), 1);
+}
+
+/// QV-50: a port is a window of the component that has it, in which it writes its own part; its program finds the shape, and who writes has a capability that rings and
+/// nothing else. The reader of finished bytes takes it.
+#[test]
+fn a_port_is_a_window_a_shape_and_a_doorbell() {
+    let loaded = load_unchecked(Path::new("tests/good/ports.toml"), &support::options())
+        .unwrap_or_else(|report| panic!("{}", report.to_text(false)));
+    let GuestImage::Kernel { bytes, .. } = &loaded.system.partitions[0].image else { panic!("an instance") };
+    let (_, tables) = tables(bytes);
+    let facts = tables.ports.iter().map(|row| (row.component, row.source, row.kind, row.intid, row.wire, row.pages));
+    // A message of 64 bytes has a place of 128; sixteen of them and the head of the source's area are a page.
+    let none = u16::MAX;
+    let pages = 3;
+    assert_eq!(
+        facts.collect::<Vec<_>>(),
+        [(0, 0, 2, 42, none, pages), (0, 1, 2, 0, 0, pages), (1, 1, 2, 0, none, pages)]
+    );
+    let places: Vec<_> = tables.ports.iter().map(|row| (row.physical, row.address)).collect();
+    let window = GUEST_CHANNELS.0;
+    let second = COMPONENT_PORTS + 4 * 4096;
+    assert_eq!(places, [(window, COMPONENT_PORTS), (window + 0x2_0000, second), (window + 0x1_0000, COMPONENT_PORTS)]);
+    let [wire] = tables.wires else { panic!("{:?}", tables.wires) };
+    assert_eq!((wire.window, wire.doorbell, wire.exports, wire.source), (0, 0, 0, 1));
+    let [binding] = tables.bindings else { panic!("{:?}", tables.bindings) };
+    assert_eq!((binding.intid, binding.edge, binding.end_point, binding.bits), (42, 1, 0, 1));
+    let slots = tables.slots(&tables.components[0]).iter().map(|one| (one.kind(), one.object, one.word));
+    let bell = (Some(Kind::RemoteSend), 0, 0);
+    let others = [(Some(Kind::Receive), 0, 0), (Some(Kind::Interrupt), 0, 0)];
+    assert_eq!(slots.collect::<Vec<_>>(), [(Some(Kind::Null), 0, 0), bell, others[0], others[1]]);
+    // The program's constants: eight bytes of its own, a record for each port, a word for each slot.
+    let page = bytes.chunks_exact(4096).find(|page| page.starts_with(&[0x11; 8])).expect("its constants");
+    let record = |place: usize| Port::read_from_bytes(&page[place..place + 32]).expect("a record");
+    let shape = Port { window: COMPONENT_PORTS, bytes: pages as u64 * 4096, bell: 0, message_bytes: 64, slots: 16 };
+    let constants = COMPONENT_TEXT + 0x1000;
+    assert_eq!([8, 40].map(record), [Port { window: second, bell: 1, ..shape }, shape]);
+    assert_eq!(tables.ports.iter().map(|row| row.record).collect::<Vec<_>>(), [constants + 0x28, constants + 0x8, 0]);
+    assert_eq!(bulkhead_verify_instance::verify(bytes, &support::kernel::expected_kernel()), []);
 }

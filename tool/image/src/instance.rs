@@ -8,7 +8,8 @@ use crate::write::write_all;
 use bulkhead_description::command::print_report;
 use bulkhead_description::kernel::{ENDING, Laid, is_kernel_file, load_native};
 use bulkhead_description::{Options, Report};
-use bulkhead_verify_instance::{Component, Device, Page, Summary, summary};
+use bulkhead_guest_abi::channel::PORT_SAMPLING;
+use bulkhead_verify_instance::{Component, Device, Page, Port, Summary, summary};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -104,6 +105,15 @@ pub(crate) fn text(bytes: &[u8], place: &str) -> String {
         for Device { name, physical, bytes } in &component.devices {
             line!(out, "  device {name}: {} of registers at {physical:#x}", size_text(*bytes));
         }
+        for port in &component.ports {
+            let Port { name, window, bytes, shape: (_, message_bytes, slots), .. } = port;
+            let does = if port.is_source { "written" } else { "read" };
+            line!(
+                out,
+                "  port {name}: {does}, {slots} of {message_bytes} bytes in {} at {window:#x}",
+                size_text(*bytes)
+            );
+        }
         for (slot, capability) in &component.slots {
             line!(out, "  slot {slot:>3}  {capability}");
         }
@@ -138,6 +148,20 @@ pub(crate) fn form(bytes: &[u8]) -> Value {
     let Some(instance) = summary(bytes) else { return Value::Null };
     let page = |page: &Page| json!({"address": page.address, "output": page.output, "bytes": page.bytes, "rights": rights(page)});
     let device = |one: &Device| json!({"name": one.name, "physical": one.physical, "bytes": one.bytes});
+    let port = |one: &Port| {
+        let (kind, message_bytes, slots) = one.shape;
+        let kind = if kind == PORT_SAMPLING { "sampling" } else { "queuing" };
+        let direction = if one.is_source { "source" } else { "destination" };
+        json!({
+            "name": one.name,
+            "direction": direction,
+            "kind": kind,
+            "message_bytes": message_bytes,
+            "slots": slots,
+            "window": one.window,
+            "bytes": one.bytes,
+        })
+    };
     let component = |one: &Component| {
         let slot = |(slot, capability): &(usize, String)| json!({"slot": slot, "capability": capability});
         json!({
@@ -150,6 +174,7 @@ pub(crate) fn form(bytes: &[u8]) -> Value {
             "calls": names(&instance, &one.calls),
             "sends": names(&instance, &one.sends),
             "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
+            "ports": one.ports.iter().map(port).collect::<Vec<_>>(),
         })
     };
     json!({

@@ -10,7 +10,7 @@ use crate::unit::format_size;
 use bulkhead_abi::PAGE_BYTES;
 use bulkhead_guest_abi::guest::{GUEST_DEVICES, GUEST_PCI_DEVICES, GUEST_UART};
 use bulkhead_instance::{Device, device_addresses};
-use bulkhead_kernel_abi::image::{COMPONENT_DMA, COMPONENT_DMA_END, DEVICE_SIGNATURE};
+use bulkhead_kernel_abi::image::{COMPONENT_DMA, COMPONENT_DMA_END, DEVICE_SIGNATURE, PortUse};
 use bulkhead_plan::maps::{guest_address, pages_of_devices};
 use bulkhead_plan::model::{BoardDevice, BoardInterrupt, BoardUart};
 
@@ -32,6 +32,12 @@ pub(crate) struct KnownPort {
     pub(crate) name: String,
     /// The partition writes it.
     pub(crate) is_source: bool,
+    /// Which end it is, and of which kind.
+    pub(crate) does: PortUse,
+    /// Payload bytes of a message.
+    pub(crate) message_bytes: u32,
+    /// Slots.
+    pub(crate) slots: u32,
     /// Address of the channel's window.
     pub(crate) window: u64,
     /// What the doorbell of a source is called by.
@@ -89,6 +95,11 @@ impl Around {
         });
         let devices = devices.iter().map(|device| Known::new(device, device.interrupts.clone())).chain(own).collect();
         Self { owner: String::from("the board"), devices, ports: None, counter_hz }
+    }
+
+    /// A port by its name.
+    pub(super) fn port(&self, name: &str) -> Option<&KnownPort> {
+        self.ports.as_ref()?.iter().find(|known| known.name == name)
     }
 
     /// Whose devices they are.

@@ -243,6 +243,9 @@ impl<'r> Resolver<'r> {
         if name.value == PERIODIC {
             return Some((PERIODIC_INTID, false));
         }
+        if let Some(doorbell) = self.doorbell(component, interrupt) {
+            return doorbell.map(|intid| (intid, true));
+        }
         let found = self.around.devices.iter().find(|device| device.name == name.value);
         match found.map(|device| device.interrupts.as_slice()) {
             Some([interrupt]) => {
@@ -258,6 +261,14 @@ impl<'r> Resolver<'r> {
                 let owner = self.around.owner();
                 let message = format!("the interrupt of `{}` is none of {owner}", name.value);
                 let mut known: Vec<&str> = self.around.devices.iter().map(|device| device.name.as_str()).collect();
+                known.extend(
+                    self.around
+                        .ports
+                        .iter()
+                        .flatten()
+                        .filter(|port| port.intid.is_some())
+                        .map(|port| port.name.as_str()),
+                );
                 known.push(PERIODIC);
                 self.unknown(Code::ForeignInterrupt, message, name.span, name, &known);
                 None

@@ -205,7 +205,7 @@ table! {
         #[schemars(default)]
         interrupts: Vec<Located<Interrupt>>,
         /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"` (`"COMPONENT.FUNCTION#TOKEN"`), `"send:COMPONENT.SIGNAL"`,
-        /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"component:NAME"`, `"quota"`, `"program:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
+        /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"port:NAME"`, `"component:NAME"`, `"quota"`, `"program:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
         /// `"thread:NAME"`, `"thread:COMPONENT.NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"`, `"empty:COUNT"` or `"wire:PORT.NAME"`; a list fills slots one after the other.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
@@ -222,7 +222,7 @@ table! {
         quota: Option<Located<Size>>,
         /// How many processes it may have at once, each with a thread; those of its processes among them. Default 0.
         processes: Option<Located<u64>>,
-        /// Ends of channels of the partition that it uses.
+        /// Ends of channels of the partition that it has, alone; its program names them (`"port:NAME"`). The board has none.
         #[schemars(default)]
         ports: Vec<Located<String>>,
     }
@@ -265,7 +265,7 @@ table! {
 table! {
     /// An interrupt of a component.
     pub struct Interrupt {
-        /// Name of one of its devices, or `periodic` for the kernel's second timer.
+        /// Name of one of its devices, of one of its ports that is read and has a doorbell, or `periodic` for the kernel's second timer.
         name: Located<String>,
         /// Signal of one of the component's end points that it sets.
         signal: Located<String>,

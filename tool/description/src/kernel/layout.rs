@@ -4,6 +4,7 @@ use super::devices::Devices;
 use super::end_points::EndPoints;
 use super::file::{Component, OnFault};
 use super::limits::DEFAULT_STACK_BYTES;
+use super::ports::Ports;
 use super::processes::processes;
 use super::programs::Program;
 use super::resolve::{Made, Resolver, Table};
@@ -26,7 +27,7 @@ impl Resolver<'_> {
         &mut self,
         (programs, process_programs): (&[Option<Program>], &[Option<Program>]),
         (servers, end_points, interrupts): (&Servers, &EndPoints, &[BindingRow]),
-        (tables, devices, shares, wires): (Vec<Table>, Devices, Shares, &Wires),
+        (tables, devices, shares, (wires, ports)): (Vec<Table>, Devices, Shares, (&Wires, &Ports)),
     ) -> Option<Made> {
         let kernel = self.kernel()?;
         let (file, counter_hz) = (self.file, self.around.counter_hz);
@@ -35,7 +36,8 @@ impl Resolver<'_> {
             let program = program.as_ref()?;
             let written = component(written, program, table, (servers, counter_hz));
             let dma_bytes = self.dma_bytes(number);
-            components.push(bulkhead_instance::Component { devices: devices.of(number), dma_bytes, ..written });
+            let (devices, ports) = (devices.of(number), ports.of(number));
+            components.push(bulkhead_instance::Component { devices, dma_bytes, ports, ..written });
         }
         let instance = Instance {
             kernel: &kernel,

@@ -188,8 +188,6 @@ impl Resolver<'_> {
         for component in &file.component {
             let floating_point = component.floating_point.as_ref().filter(|state| state.value);
             later.extend(floating_point.map(|state| (state.span, "floating point of components")));
-            self.ports(component);
-            later.extend(component.ports.iter().map(|port| (port.span, "a port of a component")));
         }
         for (span, what) in later {
             self.later(span, what);
@@ -199,18 +197,6 @@ impl Resolver<'_> {
     fn later(&mut self, span: Span, what: &str) {
         let message = format!("this version of the kernel cannot run {what}");
         self.push(Diagnostic::new(Code::InstanceNotYet, message).at(span, "not built yet"));
-    }
-
-    fn ports(&mut self, component: &Component) {
-        let known: Option<Vec<&str>> =
-            self.around.ports.as_ref().map(|ports| ports.iter().map(|port| port.name.as_str()).collect());
-        for port in &component.ports {
-            let known = known.as_deref().unwrap_or_default();
-            if !known.contains(&port.as_str()) {
-                let message = format!("{} has no port `{}`", self.around.owner(), port.value);
-                self.unknown(Code::UnknownPort, message, port.span, port, known);
-            }
-        }
     }
 
     /// What of servers the kernel cannot run yet.

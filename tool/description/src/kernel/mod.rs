@@ -11,6 +11,7 @@ mod file;
 mod handed;
 mod layout;
 mod limits;
+mod ports;
 mod processes;
 mod programs;
 mod resolve;

@@ -4,6 +4,7 @@ use super::calls::Edge;
 use super::devices::{Around, Devices};
 use super::end_points::EndPoints;
 use super::file::{Component, KernelFile};
+use super::ports::{PORT, Ports};
 use super::programs::Program;
 use super::servers::Servers;
 use super::shares::Shares;
@@ -18,7 +19,7 @@ use crate::suggest;
 use crate::unit::{BadQuantity, parse_duration, parse_size};
 use bulkhead_instance::{DMA_PLACE, Import};
 use bulkhead_kernel_abi::capability::{entry_word, right};
-use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, DMA_SIGNATURE};
+use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, DMA_SIGNATURE, PortUse};
 use bulkhead_kernel_abi::{Capability, Kind, MAX_FRAMES};
 use bulkhead_plan::model;
 
@@ -88,7 +89,8 @@ pub(crate) fn instance(
     resolver.dma_pages();
     let interrupts = resolver.interrupts(&end_points, &servers);
     let supervisors = resolver.supervisors(&end_points);
-    let wires = resolver.wires(&end_points, &servers);
+    let mut wires = resolver.wires(&end_points, &servers);
+    let mut ports = resolver.ports(&mut wires);
     let known = Known {
         programs: &programs,
         end_points: &end_points,
@@ -98,7 +100,7 @@ pub(crate) fn instance(
         shares: &shares,
         wires: &wires,
     };
-    let (tables, edges) = resolver.tables(&known);
+    let (tables, edges) = resolver.tables(&known, &mut ports);
     resolver.calls(&edges);
     resolver.callers(&edges);
     if resolver.report.count(Severity::Error) > before {
@@ -107,7 +109,7 @@ pub(crate) fn instance(
     resolver.lay_out(
         (&programs, &process_programs),
         (&servers, &end_points, &interrupts),
-        (tables, devices, shares, &wires),
+        (tables, devices, shares, (&wires, &ports)),
     )
 }
 
@@ -172,7 +174,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// Fills the capability tables: a slot for each function that a program calls, in its order.
-    fn tables(&mut self, known: &Known<'_>) -> (Vec<Table>, Vec<Edge>) {
+    fn tables(&mut self, known: &Known<'_>, ports: &mut Ports) -> (Vec<Table>, Vec<Edge>) {
         let (mut tables, mut edges) = (Vec::new(), Vec::new());
         let file = self.file;
         for (number, component) in file.component.iter().enumerate() {
@@ -199,6 +201,11 @@ impl<'r> Resolver<'r> {
                 if signature == DEVICE_SIGNATURE || first.starts_with("device:") {
                     let address = self.registers(number, first, signature, known.devices);
                     table.imports.extend(address.map(|slot| Import { name: import.name.clone(), slot }));
+                    continue;
+                }
+                if PortUse::of_signature(signature).is_some() || first.starts_with(PORT) {
+                    let slot = table.capabilities.len() as u64;
+                    table.capabilities.extend(self.port((number, &import.name), first, signature, (&mut *ports, slot)));
                     continue;
                 }
                 if let Some(name) = first.strip_prefix("program:") {
@@ -313,7 +320,7 @@ impl<'r> Resolver<'r> {
         let Some((component, function)) = callee.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"component:NAME\", \"quota\", \"program:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\", \"empty:COUNT\" or \"wire:PORT.NAME\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"port:NAME\", \"component:NAME\", \"quota\", \"program:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\", \"empty:COUNT\" or \"wire:PORT.NAME\"",
             ));
             return None;
         };

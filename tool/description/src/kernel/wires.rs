@@ -3,7 +3,7 @@
 //! The instance that takes entries says what can be sent to, by names. The one that sends binds functions to these names and says nothing else of the wire: so there is one
 //! place where the numbers of exports are made, and [`exports`] reads it for both.
 
-use super::devices::{Around, KnownPort};
+use super::devices::KnownPort;
 use super::end_points::EndPoints;
 use super::file::{KernelFile, Wire};
 use super::resolve::Resolver;
@@ -50,6 +50,13 @@ impl Wires {
     pub(super) fn all(&self) -> &[bulkhead_instance::Wire] {
         &self.all
     }
+
+    /// Adds a wire that rings a doorbell and does nothing else, and returns its number.
+    pub(super) fn ring(&mut self, doorbell: u32) -> u16 {
+        let number = u16::try_from(self.all.len()).unwrap_or(NONE);
+        self.all.push(bulkhead_instance::Wire { window: 0, end: WireEnd::Source { doorbell }, exports: Vec::new() });
+        number
+    }
 }
 
 impl<'r> Resolver<'r> {
@@ -70,11 +77,11 @@ impl<'r> Resolver<'r> {
         }
         let bindings = file.component.iter().flat_map(|one| &one.bind).flat_map(|bind| &bind.value.0);
         for (_, target) in bindings {
-            let named = target.strip_prefix(WIRE).and_then(|rest| rest.split_once('.'));
-            let Some((port, _)) = named.filter(|(port, _)| wires.sources.iter().all(|(name, _)| name != port)) else {
+            let named = port_of(target);
+            let Some(port) = named.filter(|port| wires.sources.iter().all(|(name, _)| name != port)) else {
                 continue;
             };
-            let Some(known) = find(self.around, port).filter(|known| known.is_source) else { continue };
+            let Some(known) = self.around.port(port).filter(|known| known.is_source) else { continue };
             let exports = known.exports.iter().flatten();
             let exports = exports.map(|(_, bits)| ExportRow { bits: *bits, end_point: NONE, ..ExportRow::default() });
             let end = WireEnd::Source { doorbell: known.doorbell.unwrap_or_default() };
@@ -169,7 +176,7 @@ impl<'r> Resolver<'r> {
     /// The port that a wire uses: it is the partition's, has its direction, and rings.
     fn wired(&mut self, (port, span): (&str, Span), is_source: bool) -> Option<&'r KnownPort> {
         let around = self.around;
-        let Some(known) = find(around, port) else {
+        let Some(known) = around.port(port) else {
             let message = format!("{} has no port `{port}` for a wire", around.owner());
             let diagnostic = Diagnostic::new(Code::WireWithoutChannel, message).at(span, "");
             self.push(match &around.ports {
@@ -200,6 +207,14 @@ impl<'r> Resolver<'r> {
     }
 }
 
-fn find<'a>(around: &'a Around, port: &str) -> Option<&'a KnownPort> {
-    around.ports.as_ref()?.iter().find(|known| known.name == port)
+/// The port that a binding sends by.
+fn port_of(target: &str) -> Option<&str> {
+    target.strip_prefix(WIRE)?.split_once('.').map(|(port, _)| port)
+}
+
+/// Ports that are wires, and where the file says so.
+pub(super) fn wired(file: &KernelFile) -> impl Iterator<Item = (&str, Span)> {
+    let taken = file.wire.iter().map(|wire| (wire.port.as_str(), wire.port.span));
+    let targets = file.component.iter().flat_map(|one| &one.bind).flat_map(|bind| &bind.value.0);
+    taken.chain(targets.filter_map(|(_, target)| Some((port_of(target)?, target.span))))
 }

@@ -5,20 +5,23 @@ use super::image::tree_at_the_end;
 use super::memory::PartitionMemory;
 use crate::code::Code;
 use crate::decode::{Duration, Located};
-use crate::description::{Channel, Device, Direction, Doorbell, ImageKind, Partition, Port};
+use crate::description::{Channel, Device, Direction, Doorbell, ImageKind, Partition, Port, PortKind};
 use crate::diagnostic::{Diagnostic, Report};
 use crate::guest_file::GuestFiles;
 use crate::kernel::{self, Around, ENDING, KernelFile, KnownPort};
 use crate::unit::{format_duration, parse_duration};
 use bulkhead_abi::GuestAddress;
+use bulkhead_guest_abi::channel::SAMPLING_SLOTS;
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_RAM};
-use bulkhead_kernel_abi::image::LOAD;
+use bulkhead_kernel_abi::image::{LOAD, PortUse};
 use bulkhead_plan::channels::ends;
 use bulkhead_plan::interrupts::{FIRST_SPI, Routes};
 use bulkhead_plan::model::{GuestImage, InstanceServer, System};
 
 /// Distance of stand-ins for windows.
 const STAND_IN_BYTES: u64 = 64 << 10;
+/// Bytes of a message and slots that are taken for more, which is reported: a window of both has less than 2 to the 30 bytes.
+const MOST_OF_A_WINDOW: u32 = 4096;
 
 /// Reads the description of the instance that a partition runs.
 fn instance_of(partition: &Partition, files: &mut GuestFiles, report: &mut Report) -> Option<KernelFile> {
@@ -182,9 +185,19 @@ impl Resolver<'_> {
         let rings = channel.and_then(|channel| channel.doorbell.as_ref());
         let rings = rings.is_some_and(|doorbell| doorbell.value != Doorbell::Plain(false));
         let other = channel.and_then(|channel| ends(channel)[1].clone()).filter(|_| is_source);
+        let does = match (port.kind.value, is_source) {
+            (PortKind::Sampling, true) => PortUse::SamplingSource,
+            (PortKind::Sampling, false) => PortUse::SamplingDestination,
+            (PortKind::Queuing, true) => PortUse::QueuingSource,
+            (PortKind::Queuing, false) => PortUse::QueuingDestination,
+        };
+        let word = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).min(MOST_OF_A_WINDOW);
         KnownPort {
             name: port.name.value.clone(),
             is_source,
+            does,
+            message_bytes: word(port.message_bytes.value),
+            slots: port.depth.as_ref().map_or(SAMPLING_SLOTS, |depth| word(depth.value)),
             window: GUEST_CHANNELS.0 + u64::from(number) * STAND_IN_BYTES,
             doorbell: (rings && is_source).then_some(number),
             intid: (rings && !is_source).then_some(FIRST_SPI + number),

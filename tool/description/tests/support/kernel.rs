@@ -3,7 +3,7 @@
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::image::{
     COMPONENT_MAGIC, COMPONENT_TEXT, COUNTS, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE, EXPORTS, Function,
-    IMPORTS, KERNEL_HALF, LOAD, function_name,
+    IMPORTS, KERNEL_HALF, LOAD, Port, PortUse, function_name,
 };
 use elf::{Segment, elf};
 use zerocopy::IntoBytes;
@@ -44,6 +44,18 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/tasks.elf", program(&[], &[("give_way", 1), ("notify", 0), ("claim", 0), ("events", 0)])),
         ("kernel/leaf.elf", program(&[], &[("give_way", 1)])),
         ("kernel/shell.elf", program(&[], &[("jobs", 0), ("worker", 0), ("rest", 0), ("made", 0)])),
+        (
+            "kernel/courier.elf",
+            program(
+                &[],
+                &[
+                    ("out", PortUse::QueuingSource.signature()),
+                    ("commands", PortUse::QueuingDestination.signature()),
+                    ("arrived", 0),
+                    ("bell", 0),
+                ],
+            ),
+        ),
         ("kernel/twice.elf", program(&[("write", 1), ("write", 1)], &[])),
         ("kernel/writable-text.elf", with(&[(text, ALL, current.as_bytes(), 64)])),
         ("kernel/overlap.elf", with(&[(text, READ_EXECUTE, current.as_bytes(), 0x1800), data(text + 0x1000)])),
@@ -91,14 +103,18 @@ fn kernel() -> Vec<u8> {
 /// A program that exports and calls these functions: names and signatures.
 fn program(exports: &[(&str, u64)], imports: &[(&str, u64)]) -> Vec<u8> {
     let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
-    let rows = |functions: &[(&str, u64)], address: fn(u64) -> u64| {
-        let row = |(number, (name, signature)): (u64, &(&str, u64))| {
-            Function { name: function_name(name), signature: *signature, address: address(number) }.as_bytes().to_vec()
-        };
-        (0..).zip(functions).flat_map(row).collect::<Vec<u8>>()
+    let row = |(name, signature): &(&str, u64), address: u64| {
+        Function { name: function_name(name), signature: *signature, address }.as_bytes().to_vec()
     };
-    let exported = rows(exports, |_| COMPONENT_TEXT + 16);
-    let called = rows(imports, |number| CONSTANTS + 8 * (number + 1));
+    let exported: Vec<u8> = exports.iter().flat_map(|function| row(function, COMPONENT_TEXT + 16)).collect();
+    // A word each, or what there is to say of a port.
+    let bytes = |signature: u64| PortUse::of_signature(signature).map_or(8, |_| size_of::<Port>() as u64);
+    let places = imports.iter().scan(CONSTANTS + 8, |next, (_, signature)| {
+        let place = *next;
+        *next += bytes(*signature);
+        Some(place)
+    });
+    let called: Vec<u8> = imports.iter().zip(places).flat_map(|(function, place)| row(function, place)).collect();
     let segments = [
         (COMPONENT_TEXT, READ_EXECUTE, head.as_bytes(), 64),
         (CONSTANTS, READ, &[0x11; 8][..], 128),
