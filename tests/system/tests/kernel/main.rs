@@ -13,6 +13,7 @@ mod given;
 mod held;
 mod hostile;
 mod places;
+mod ports;
 mod processes;
 mod refused;
 mod supervised;
