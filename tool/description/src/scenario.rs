@@ -288,7 +288,7 @@ pub enum Loaded {
     /// Of shared cores.
     Cores(Box<LoadedScenario>),
     /// Of an instance.
-    Instance(InstanceScenario),
+    Instance(Box<InstanceScenario>),
 }
 
 impl Loaded {
@@ -348,9 +348,8 @@ pub fn load_scenario_text(path: &Path, text: &str, options: &Options, check: &dy
         return Err(report);
     };
     let loaded = match &scenario.instance {
-        Some(named) => {
-            resolve::simulated::load(&scenario, named, (path, file), options, check, &mut report)?.map(Loaded::Instance)
-        }
+        Some(named) => resolve::simulated::load(&scenario, named, (path, file), options, check, &mut report)?
+            .map(|loaded| Loaded::Instance(Box::new(loaded))),
         None => {
             let loaded = resolve::scenario::load(&scenario, path, file, options, check, &mut report)?;
             loaded.map(|loaded| Loaded::Cores(Box::new(loaded)))
@@ -363,7 +362,10 @@ pub fn load_scenario_text(path: &Path, text: &str, options: &Options, check: &dy
             loaded.warnings = report;
             Ok(Loaded::Cores(loaded))
         }
-        Some(Loaded::Instance(loaded)) => Ok(Loaded::Instance(InstanceScenario { warnings: report, ..loaded })),
+        Some(Loaded::Instance(mut loaded)) => {
+            loaded.warnings = report;
+            Ok(Loaded::Instance(loaded))
+        }
         None => Err(report),
     }
 }

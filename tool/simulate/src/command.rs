@@ -87,14 +87,14 @@ fn duration(text: &str) -> Result<u64, String> {
 
 /// What is simulated.
 enum Subject {
-    Cores(Simulation),
+    Cores(Box<Simulation>),
     Instance(Box<InstanceSimulation>),
 }
 
 impl Subject {
     fn stage(&self) -> &dyn Stage {
         match self {
-            Self::Cores(simulation) => simulation,
+            Self::Cores(simulation) => simulation.as_ref(),
             Self::Instance(simulation) => simulation.as_ref(),
         }
     }
@@ -114,7 +114,8 @@ fn subject(arguments: &SimulateArguments, check: &dyn Check) -> Result<(Subject,
     let loaded = if is_kernel_file(path) {
         load_instance(path, &options).map(|instance| {
             let (arrivals, made) = critical_instant(&instance);
-            Loaded::Instance(InstanceScenario { instance, arrivals, made, until_ns: None, warnings: Report::default() })
+            let warnings = Report::default();
+            Loaded::Instance(Box::new(InstanceScenario { instance, arrivals, made, until_ns: None, warnings }))
         })
     } else {
         load_scenario(path, &options, check)
@@ -135,9 +136,9 @@ fn subject(arguments: &SimulateArguments, check: &dyn Check) -> Result<(Subject,
             bulkhead_files::complain!("error: `--exchange` is for an instance: of shared cores switches cost nothing");
             return Err(ExitCode::from(EXIT_USAGE));
         }
-        Loaded::Cores(scenario) => Simulation::new(*scenario, limits).map(Subject::Cores),
+        Loaded::Cores(scenario) => Simulation::new(*scenario, limits).map(|made| Subject::Cores(Box::new(made))),
         Loaded::Instance(scenario) => {
-            let made = InstanceSimulation::new(scenario, limits, arguments.exchange.unwrap_or(0));
+            let made = InstanceSimulation::new(*scenario, limits, arguments.exchange.unwrap_or(0));
             made.map(|made| Subject::Instance(Box::new(made)))
         }
     };

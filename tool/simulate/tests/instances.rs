@@ -424,7 +424,7 @@ fn a_scenario_names_an_instance() {
     let Ok(Loaded::Instance(scenario)) = loaded else { panic!("{loaded:?}") };
     assert_eq!((scenario.arrivals.len(), scenario.made.len()), (4, 2));
     let limits = Limits { until_ns: 100 * MILLISECOND_NS, events: u64::MAX };
-    let mut simulated = InstanceSimulation::new(scenario, limits, 0).expect("rows that agree");
+    let mut simulated = InstanceSimulation::new(*scenario, limits, 0).expect("rows that agree");
     let events = events(&mut simulated);
     let kinds = |kind: EventKind| events.iter().filter(|event| event.kind == kind).count();
     assert_eq!([EventKind::Admit, EventKind::Refuse, EventKind::End].map(kinds), [1, 1, 1]);
