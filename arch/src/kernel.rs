@@ -99,6 +99,19 @@ pub enum Entry {
     Interrupt,
 }
 
+/// What a kernel that records has told of last, as sets of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Threads that are awake.
+    pub awake: u64,
+    /// Servers that wait for their budgets.
+    pub waiting: u64,
+    /// Servers that are passed over.
+    pub vetoed: u64,
+    /// Thread, server and whether it runs in the background, plus one; 0 for nobody.
+    pub running: u64,
+}
+
 /// Everything that the kernel's logic asks of the machine. One core, interrupts masked.
 ///
 /// Duties of an implementer: each function does its one thing before the next one begins.
@@ -151,4 +164,13 @@ pub trait KernelMachine {
     fn store_shared(&self, address: u64, word: u64);
     /// Rings a doorbell of the partition; false when the level below holds it back, or there is none.
     fn ring(&mut self, doorbell: u32) -> bool;
+    /// What was told of last, of a kernel that records. One that does not has `None`, and the compiler takes out all that would be recorded.
+    // As long as it is inlined: the text of the kernel that does not record is the same as without these functions.
+    #[inline(always)]
+    fn seen(&mut self) -> Option<&mut Seen> {
+        None
+    }
+    /// Writes a record with the time of now: one of the `TRACE_` kinds of `core/abi`, its small argument, and two more.
+    #[inline(always)]
+    fn record(&mut self, _kind: u16, _small: u32, _first: u64, _second: u64) {}
 }

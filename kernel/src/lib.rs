@@ -5,6 +5,8 @@
 //!
 //! `core/sched` says which server runs and until when ([`servers`]), and the objects which thread runs there. One timer, one shot: it is set to the
 //! earliest instant at which one of them would say something else, and off when there is none (QV-23, CH-56).
+//!
+//! With the feature `trace` it is the kernel of instances that record (`recorded`); the text of the other one is as if there was no such feature.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -23,6 +25,7 @@ pub mod claims;
 pub mod faults;
 mod memory;
 pub mod outside;
+mod recorded;
 pub mod rows;
 pub mod servers;
 pub mod signal;
@@ -120,9 +123,12 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         match entry {
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
                 (self.timed, self.timed_from_ticks) = (syndrome as u16, self.outside.servers.now_ticks());
+                let before = self.before_call(syndrome as u16);
                 match self.objects.call(&mut self.outside, syndrome as u16) {
                     Outcome::Done => {
+                        self.after_call(before);
                         if let Some(next) = self.continues() {
+                            self.record_changes();
                             self.compare_with_choice(next);
                             self.count_call();
                             return next;
@@ -132,6 +138,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     Outcome::Again => {
                         self.account();
                         self.take_interrupts();
+                        self.after_call(before);
                     }
                 }
             }
@@ -229,6 +236,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 self.tell_spent();
             }
             let chosen = self.outside.servers.choose();
+            self.record_changes();
             for server in self.outside.servers.take_exhausted() {
                 self.objects.out_of_budget(&mut self.outside, server.into());
             }
@@ -286,6 +294,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             chosen = next;
         }
         self.set_timer(chosen);
+        self.record_switch(thread, chosen);
         true
     }
 
@@ -300,6 +309,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 return false;
             }
             self.set_timer(chosen);
+            self.record_idle(chosen);
             self.outside.machine.wait_for_interrupt();
         }
         self.account();
@@ -367,6 +377,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     self.outside.arm_next(intid);
                     self.objects.top_half(&mut self.outside, binding);
                     let server = self.objects.payer_of(binding);
+                    self.record_top_half(intid, server);
                     let until = self.outside.machine.counter_ticks();
                     self.outside.servers.charge_for(until, server);
                 }
@@ -394,6 +405,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let component = self.objects.loaded().map_or(0, |(component, _)| component);
         let program_counter = self.objects.registers().map_or(0, |registers| registers.pc);
         let record = FaultRecord { kind, syndrome, address, program_counter, ..FaultRecord::default() };
+        self.record_fault(component, &record);
         let faults = &mut self.outside.servers.room.accounts.faults;
         *faults = faults.wrapping_add(1);
         let room = self.objects.room();

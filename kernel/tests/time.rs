@@ -1,5 +1,6 @@
 //! Time of the kernel on a fake core: servers with budgets, turns, the one timer, who pays for interrupts and for a change of who runs.
 
+use bulkhead_abi::observe::{TRACE_BLOCK, TRACE_BUDGET, TRACE_SWITCH, TRACE_WAKE};
 use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::Entry;
 use bulkhead_kernel::{Kernel, Next};
@@ -187,6 +188,29 @@ fn a_budget_ends_and_comes_back_and_preempts() {
     let accounts = test.kernel.accounts();
     assert_eq!((accounts.servers[0].dispatches, accounts.servers[0].exhaustions, accounts.idle_ticks), (4, 3, 0));
     assert_eq!((accounts.threads[0].ran_ticks, accounts.threads[0].switches), (600, 4));
+}
+
+/// QV-41: a kernel that records tells who is awake, who runs, and when a budget ends and comes back, in order.
+#[test]
+fn what_happens_is_recorded() {
+    let mut test = Test::new(&[sporadic(0, 200, 1000, false), unlimited(1)], &[0, 1]);
+    test.spin(1100);
+    test.sleep(1500);
+    let found: Vec<(u64, u16, u32, u64)> =
+        test.core().records.iter().map(|one| (one.time_ticks, one.kind, one.small, one.first)).collect();
+    let second = 1 | 1 << 8;
+    let expected = [
+        (0, TRACE_WAKE, 0, 0),
+        (0, TRACE_WAKE, 0, 1),
+        (0, TRACE_SWITCH, 0, u64::MAX),
+        (200, TRACE_BUDGET, 0, 1),
+        (200, TRACE_SWITCH, second, u64::MAX),
+        (1000, TRACE_BUDGET, 0, 2),
+        (1000, TRACE_SWITCH, 0, u64::MAX),
+        (1100, TRACE_BLOCK, 0, 0),
+        (1100, TRACE_SWITCH, second, u64::MAX),
+    ];
+    assert_eq!(found, expected);
 }
 
 /// QV-22: without budget below everybody who has some, and for nothing.

@@ -2,7 +2,7 @@
 use std::path::PathBuf;
 
 /// What `./x` builds, below cargo's target directory, and the name of its copy.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("monitor/own.elf", "own.elf"),
     ("monitor/shared.elf", "shared.elf"),
     ("monitor/hybrid.elf", "hybrid.elf"),
@@ -10,6 +10,7 @@ const FILES: [(&str, &str); 7] = [
     ("secure-monitor/dual.elf", "dual.elf"),
     ("secure-monitor/multi.elf", "multi.elf"),
     ("guests/kernel/kernel.elf", "kernel.elf"),
+    ("guests/kernel/traced.elf", "traced.elf"),
 ];
 
 fn main() {

@@ -1,7 +1,8 @@
 //! A core at EL1 made of ordinary memory, for host tests of the kernel's logic: a counter that moves while the core waits, two timers with levels, and a
 //! controller in which what is active is not signalled again.
 
-use crate::kernel::KernelMachine;
+use crate::kernel::{KernelMachine, Seen};
+use bulkhead_abi::observe::TraceRecord;
 use bulkhead_arm::Intid;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +59,10 @@ pub struct FakeCore {
     pub copied: Vec<(u32, u64)>,
     /// What was forgotten: the ASID, and an address or all.
     pub forgotten: Vec<(u16, Option<u64>)>,
+    /// What was told of last.
+    pub seen: Seen,
+    /// What was recorded.
+    pub records: Vec<TraceRecord>,
 }
 
 impl Default for FakeCore {
@@ -86,6 +91,8 @@ impl Default for FakeCore {
             pool: BTreeMap::new(),
             copied: Vec::new(),
             forgotten: Vec::new(),
+            seen: Seen::default(),
+            records: Vec::new(),
         }
     }
 }
@@ -231,5 +238,14 @@ impl KernelMachine for FakeCore {
     fn ring(&mut self, doorbell: u32) -> bool {
         self.rung.push(doorbell);
         !self.is_limited
+    }
+
+    fn seen(&mut self) -> Option<&mut Seen> {
+        Some(&mut self.seen)
+    }
+
+    fn record(&mut self, kind: u16, small: u32, first: u64, second: u64) {
+        let time_ticks = self.now_ticks;
+        self.records.push(TraceRecord { time_ticks, kind, small, first, second, ..TraceRecord::default() });
     }
 }

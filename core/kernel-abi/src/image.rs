@@ -41,6 +41,10 @@ pub const COMPONENT_PORTS_END: u64 = 0x1_4000_0000;
 
 /// How far in front of the head the pages of the accounts are, the kernel's last memory: see [`crate::accounts::AccountPages`].
 pub const ACCOUNTS_BYTES_BEFORE_HEAD: u64 = 0x8000;
+/// Records of the trace of a kernel that records, a power of two.
+pub const TRACE_RECORDS: u64 = 4096;
+/// Bytes of its trace, a page and the records of 32 bytes: they end where the accounts begin. A kernel that does not record has other memory there.
+pub const TRACE_BYTES: u64 = 4096 + TRACE_RECORDS * 32;
 
 /// Capability slots of all components together that a kernel has memory for.
 pub const SLOTS: usize = 1024;

@@ -159,6 +159,12 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         self.idle_ticks
     }
 
+    /// What [`Self::take_exhausted`] would answer.
+    #[must_use]
+    pub const fn exhausted(&self) -> u64 {
+        self.exhausted
+    }
+
     /// The servers whose budget was found empty after they were charged, since the last call, as a bit set.
     pub const fn take_exhausted(&mut self) -> u64 {
         core::mem::replace(&mut self.exhausted, 0)

@@ -18,6 +18,7 @@ static HYBRID: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hybrid.elf"));
 static DEVICES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/devices.elf"));
 static DUAL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dual.elf"));
 static KERNEL: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernel.elf"));
+static TRACED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/traced.elf"));
 static MULTI: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/multi.elf"));
 
 /// Returns a part's ELF file; `None` when the tool was compiled before a monitor was (plain cargo on a fresh clone).
@@ -36,6 +37,12 @@ pub fn elf(part: Part) -> Option<&'static [u8]> {
 #[must_use]
 pub fn secure_elf_of_cores() -> Option<&'static [u8]> {
     (!MULTI.is_empty()).then_some(MULTI)
+}
+
+/// Returns the ELF file of the real-time kernel that records; `None` when the tool was compiled before it was.
+#[must_use]
+pub fn traced_kernel_elf() -> Option<&'static [u8]> {
+    (!TRACED.is_empty()).then_some(TRACED)
 }
 
 /// Returns the ELF file of the real-time kernel; `None` when the tool was compiled before it was.

@@ -4,11 +4,12 @@
 //! partition, so whatever guest it runs can write anything there: nothing is believed but numbers that are shown, and the reader follows no address.
 
 use crate::observer::Observer;
-use crate::ram::behind;
+use crate::ram::{Ram, behind};
+use bulkhead_abi::observe::TRACE_MAGIC;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_kernel_abi::accounts::{ACCOUNTS_MAGIC, AccountPages};
 use bulkhead_kernel_abi::boot::{ALIGNMENT, ServerRow, Tables};
-use bulkhead_kernel_abi::image::{ACCOUNTS_BYTES_BEFORE_HEAD, Head, LOAD, MAGIC};
+use bulkhead_kernel_abi::image::{ACCOUNTS_BYTES_BEFORE_HEAD, Head, LOAD, MAGIC, TRACE_BYTES};
 use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS, MAX_WIRES};
 use zerocopy::IntoBytes;
 
@@ -30,6 +31,13 @@ pub struct Instance {
     pub wires: usize,
     /// What each server is promised.
     pub servers: Vec<ServerRow>,
+    /// Where its trace is, if its kernel records.
+    pub trace: Option<PhysicalAddress>,
+}
+
+/// States whether an image may have an instance of the kernel in it.
+pub(crate) fn is_in(image: &[u8]) -> bool {
+    image.chunks(PAGE_BYTES as usize).any(|page| page.starts_with(&MAGIC.to_le_bytes()))
 }
 
 impl Observer {
@@ -39,37 +47,42 @@ impl Observer {
         let plan = self.plan().partitions.get(partition)?;
         let region = plan.ram().iter().find(|ram| LOAD >= ram.guest.0 && LOAD - ram.guest.0 < ram.bytes)?;
         let start = behind(region.physical, LOAD - region.guest.0)?;
-        let bytes = region.bytes.saturating_sub(LOAD - region.guest.0).min(MOST_KERNEL_BYTES);
-        let pages = (ACCOUNTS_BYTES_BEFORE_HEAD..bytes).step_by(PAGE_BYTES as usize);
-        let mut heads = pages.filter_map(|offset| behind(start, offset)).filter(|page| self.is_head(*page));
-        let head = heads.next()?;
-        let accounts = PhysicalAddress(head.0.checked_sub(ACCOUNTS_BYTES_BEFORE_HEAD)?);
-        let accounts = Box::new(self.ram().read_at::<AccountPages>(accounts)?);
-        let is_ours = (accounts.accounts.magic, accounts.accounts.abi_version) == (ACCOUNTS_MAGIC, KERNEL_ABI_VERSION);
-        is_ours.then(|| self.named(head, accounts))?
+        Instance::find(self.ram(), start, region.bytes.saturating_sub(LOAD - region.guest.0))
     }
+}
 
-    fn is_head(&self, page: PhysicalAddress) -> bool {
-        self.ram().load_u64(page) == Some(MAGIC)
+impl Instance {
+    /// Reads what an instance has recorded that was loaded at `start`, with so many bytes of RAM behind that.
+    #[must_use]
+    pub fn find(ram: &Ram, start: PhysicalAddress, bytes: u64) -> Option<Self> {
+        let pages = (ACCOUNTS_BYTES_BEFORE_HEAD..bytes.min(MOST_KERNEL_BYTES)).step_by(PAGE_BYTES as usize);
+        let is_head = |page: &PhysicalAddress| ram.load_u64(*page) == Some(MAGIC);
+        let head = pages.filter_map(|offset| behind(start, offset)).find(is_head)?;
+        let accounts = PhysicalAddress(head.0.checked_sub(ACCOUNTS_BYTES_BEFORE_HEAD)?);
+        let accounts = Box::new(ram.read_at::<AccountPages>(accounts)?);
+        let is_ours = (accounts.accounts.magic, accounts.accounts.abi_version) == (ACCOUNTS_MAGIC, KERNEL_ABI_VERSION);
+        is_ours.then(|| Self::named(ram, head, accounts))?
     }
 
     /// Adds what the boot tables behind the head say.
-    fn named(&self, head: PhysicalAddress, accounts: Box<AccountPages>) -> Option<Instance> {
-        let bytes = self.ram().read_at::<Head>(head)?.tables_bytes.min(MOST_TABLE_BYTES) as usize;
+    fn named(ram: &Ram, head: PhysicalAddress, accounts: Box<AccountPages>) -> Option<Self> {
+        let bytes = ram.read_at::<Head>(head)?.tables_bytes.min(MOST_TABLE_BYTES) as usize;
         // Rows are where they are aligned.
         let mut room = vec![0_u128; bytes.div_ceil(ALIGNMENT)];
         let room = room.as_mut_bytes().get_mut(..bytes)?;
-        if !self.ram().copy_at(behind(head, PAGE_BYTES)?, room) {
+        if !ram.copy_at(behind(head, PAGE_BYTES)?, room) {
             return None;
         }
         let tables = Tables::read(room, crc32c::crc32c).ok()?;
         let name = |name: &[u8]| crate::console::readable(name.split(|byte| *byte == 0).next().unwrap_or_default());
-        Some(Instance {
+        let ring = PhysicalAddress(head.0.checked_sub(ACCOUNTS_BYTES_BEFORE_HEAD)?.checked_sub(TRACE_BYTES)?);
+        Some(Self {
             accounts,
             components: tables.components.iter().take(MAX_COMPONENTS).map(|row| name(&row.name)).collect(),
             wires: tables.wires.len().min(MAX_WIRES),
             threads: tables.threads.iter().take(MAX_THREADS).map(|row| row.component).collect(),
             servers: tables.servers.iter().take(MAX_SERVERS).copied().collect(),
+            trace: (ram.load_u64(ring) == Some(TRACE_MAGIC)).then_some(ring),
         })
     }
 }

@@ -48,6 +48,7 @@ pub mod qemu;
 pub mod qmp;
 pub mod ram;
 mod reaction;
+pub mod recorded;
 pub mod refused;
 mod serial;
 pub mod source;

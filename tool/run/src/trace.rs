@@ -4,6 +4,7 @@
 
 use crate::observer::Observer;
 use crate::ram::{Ram, behind};
+use crate::recorded::{InstanceRings, Recorded};
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{TraceHeader, TraceRecord};
 use bulkhead_abi::schedule::{Rule, ServerPlan};
@@ -12,9 +13,9 @@ use bulkhead_trace::ring::{Batch, RingBytes, RingReader};
 use bulkhead_trace::{ChannelLayout, CoreLayout, Layout, ServerLayout, SlotLayout, Timeline, text};
 
 /// A ring in a machine's RAM.
-struct LiveRing<'a> {
-    ram: &'a Ram,
-    address: PhysicalAddress,
+pub(crate) struct LiveRing<'a> {
+    pub(crate) ram: &'a Ram,
+    pub(crate) address: PhysicalAddress,
 }
 
 impl RingBytes for LiveRing<'_> {
@@ -32,13 +33,15 @@ impl RingBytes for LiveRing<'_> {
 }
 
 /// What to do for a system whose trace would be empty.
-pub(crate) const NOT_RECORDING: &str = "no core records; say so in the description: [trace] enabled = true";
+pub(crate) const NOT_RECORDING: &str =
+    "no core records; say so in the description: [trace] enabled = true, or in that of an instance: trace = true";
 
 /// Collects the records of all cores while a machine runs.
 #[derive(Debug)]
 pub struct TraceCollector {
     readers: Vec<(PhysicalAddress, RingReader)>,
     batches: Vec<Batch>,
+    instances: InstanceRings,
 }
 
 impl TraceCollector {
@@ -48,7 +51,7 @@ impl TraceCollector {
         let boots = observer.plan().header.cores.iter().take(observer.core_count());
         let readers: Vec<_> = boots.map(|boot| (boot.trace, RingReader::new(boot.trace_bytes))).collect();
         let batches = vec![Batch::default(); readers.len()];
-        Self { readers, batches }
+        Self { readers, batches, instances: InstanceRings::new(observer) }
     }
 
     /// Takes what is new. Often enough, nothing is lost: a ring holds what its core wrote since the last call.
@@ -59,6 +62,7 @@ impl TraceCollector {
             batch.warnings.extend(new.warnings);
             batch.lost += new.lost;
         }
+        self.instances.poll(observer);
     }
 
     /// Returns everything collected, in order of time.
@@ -70,7 +74,9 @@ impl TraceCollector {
         records.sort_by_key(|record| (record.time_ticks, record.core));
         let lost = self.batches.iter().map(|batch| batch.lost).collect();
         let is_recording = (0..observer.core_count()).any(|core| observer.traces(core));
-        Trace { records, lost, is_recording, batches: self.batches }
+        let instances = self.instances.finish(observer);
+        let is_recording = is_recording || !instances.is_empty();
+        Trace { records, lost, is_recording, batches: self.batches, instances }
     }
 }
 
@@ -81,9 +87,11 @@ pub struct Trace {
     pub records: Vec<TraceRecord>,
     /// Records lost per core.
     pub lost: Vec<u64>,
-    /// Some core records at all.
+    /// Some core records at all, or the kernel of an instance.
     pub is_recording: bool,
     batches: Vec<Batch>,
+    /// What kernels of instances have recorded.
+    pub instances: Vec<Recorded>,
 }
 
 impl Trace {
@@ -97,7 +105,12 @@ impl Trace {
     #[must_use]
     pub fn timeline(&self, observer: &Observer, clock: &str) -> Timeline {
         let layout = layout(observer, clock);
-        let mut timeline = Timeline::from_records(layout, observer.plan().header.counter_hz, &self.batches);
+        let counter_hz = observer.plan().header.counter_hz;
+        let mut timeline = Timeline::from_records(layout, counter_hz, &self.batches);
+        for instance in &self.instances {
+            instance.add_to(&mut timeline, counter_hz);
+        }
+        timeline.finish(0);
         if !self.is_recording {
             timeline.warnings.push(NOT_RECORDING.to_owned());
         }

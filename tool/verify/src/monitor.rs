@@ -163,13 +163,16 @@ impl Expected {
         self.kernel.as_ref()
     }
 
-    /// Reads the kernel that instances must hold: that of an ELF file that the user names, else the one that the tool contains.
+    /// Reads the kernel that instances must hold: that of an ELF file that the user names, else the ones that the tool contains, of
+    /// which one records.
     ///
     /// # Errors
     /// When the file that was named is none.
     pub fn read_kernel(given: Option<&Path>) -> Result<Option<Kernel>, String> {
         let Some(path) = given else {
-            return Ok(bulkhead_contained_monitor::kernel_elf().and_then(instance::kernel));
+            let kernel = bulkhead_contained_monitor::kernel_elf().and_then(instance::kernel);
+            let traced = bulkhead_contained_monitor::traced_kernel_elf().and_then(instance::kernel);
+            return Ok(kernel.map(|kernel| traced.map_or(kernel, |traced| kernel.or(traced))));
         };
         let file = read::bytes(path, read::MONITOR)
             .map_err(|error| format!("cannot read the kernel {}: {error}", path.display()))?;

@@ -8,9 +8,13 @@
 pub mod console;
 pub mod controller;
 pub mod pool;
+#[cfg(feature = "trace")]
+mod ring;
 
 use crate::kernel::{Fast, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_abi::hypercall::{CALL_DOORBELL, SUCCESS};
+#[cfg(feature = "trace")]
+use bulkhead_abi::observe::TraceRecord;
 use bulkhead_arm::{Intid, timer};
 use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
 use bulkhead_kernel_abi::capability::right;
@@ -37,6 +41,7 @@ const COUNTER_ACCESS: u64 = 1 << 1;
 
 global_asm!(
     include_str!("vectors.s"),
+    all_slow = const cfg!(feature = "trace") as u64,
     stack_pointer = const registers::STACK_POINTER - 8,
     program_counter = const registers::PROGRAM_COUNTER,
     thread_pointer = const registers::THREAD_POINTER,
@@ -196,6 +201,8 @@ pub struct Core {
     controller: Controller,
     console: Console,
     pool: Pool,
+    #[cfg(feature = "trace")]
+    ring: ring::Ring,
 }
 
 impl Core {
@@ -203,7 +210,13 @@ impl Core {
     #[must_use]
     pub fn start(pool: Pool) -> Self {
         let information = information();
-        Self { controller: Controller::start(information), console: Console::start(information), pool }
+        Self {
+            controller: Controller::start(information),
+            console: Console::start(information),
+            pool,
+            #[cfg(feature = "trace")]
+            ring: ring::Ring::start(),
+        }
     }
 }
 
@@ -327,6 +340,17 @@ impl KernelMachine for Core {
 
     fn ring(&mut self, doorbell: u32) -> bool {
         crate::el1::call::call(CALL_DOORBELL, [doorbell.into(), 0, 0])[0] == SUCCESS
+    }
+
+    #[cfg(feature = "trace")]
+    fn seen(&mut self) -> Option<&mut crate::kernel::Seen> {
+        Some(&mut self.ring.seen)
+    }
+
+    #[cfg(feature = "trace")]
+    fn record(&mut self, kind: u16, small: u32, first: u64, second: u64) {
+        let time_ticks = self.counter_ticks();
+        self.ring.write(TraceRecord { time_ticks, kind, small, first, second, ..TraceRecord::default() });
     }
 }
 

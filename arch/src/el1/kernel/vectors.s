@@ -36,6 +36,8 @@ bulkhead_kernel_vectors:
     mov     w10, #0x56000000                            // SVC of AArch64; its number is below
     sub     x9, x9, x10
     // A test takes the three branches out of the text, and all goes the slow way.
+    // A kernel that records has been assembled without them.
+.if {all_slow} == 0
 .globl bulkhead_kernel_is_invoke
 bulkhead_kernel_is_invoke:
     cbz     x9, bulkhead_kernel_invoke
@@ -49,6 +51,7 @@ bulkhead_kernel_is_return:
 .globl bulkhead_kernel_is_version
 bulkhead_kernel_is_version:
     b.eq    bulkhead_kernel_version
+.endif
     ldp     x9, x10, [sp, #72]
     // Where the fast path gives up; of `invoke` and `return` x9 to x18 are nobody's then.
 .globl bulkhead_kernel_slow

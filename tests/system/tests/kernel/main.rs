@@ -15,6 +15,7 @@ mod hostile;
 mod places;
 mod ports;
 mod processes;
+mod recorded;
 mod refused;
 mod supervised;
 mod time;

@@ -18,6 +18,8 @@ table! {
     pub struct KernelFile {
         /// Version of the format: 1.
         version: Located<u64>,
+        /// Its kernel records what happens, for `bulkhead trace`; default false. It takes longer for everything.
+        trace: Option<Located<bool>>,
         /// Memory for what is made at run time.
         pool: Option<Located<Size>>,
         /// Servers, which own time.

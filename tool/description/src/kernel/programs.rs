@@ -12,6 +12,8 @@ const COMPONENT_PREFIX: &str = "component:";
 const COMPONENT_FOLDER: &str = "guest:kernel/";
 /// The kernel's own file there.
 const KERNEL: &str = "guest:kernel/kernel.elf";
+/// That of the kernel that records.
+const TRACED: &str = "guest:kernel/traced.elf";
 
 /// A program that can be a component's.
 #[derive(Clone, Debug)]
@@ -42,7 +44,11 @@ impl Resolver<'_> {
 
     /// The kernel's file.
     pub(super) fn kernel(&mut self) -> Option<Vec<u8>> {
-        let place = Located { value: KERNEL.to_owned(), span: self.file.version.span };
+        let (name, span) = match &self.file.trace {
+            Some(trace) if trace.value => (TRACED, trace.span),
+            _ => (KERNEL, self.file.version.span),
+        };
+        let place = Located { value: name.to_owned(), span };
         self.files.read(&place, self.report)
     }
 }

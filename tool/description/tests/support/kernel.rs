@@ -27,6 +27,7 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
     let data = |address: u64| (address, READ_WRITE, &[1_u8][..], 8);
     vec![
         ("kernel/kernel.elf", kernel()),
+        ("kernel/traced.elf", kernel()),
         ("kernel/plain.elf", program(&[], &[])),
         ("kernel/caller.elf", program(&[], &[("report", 1)])),
         ("kernel/callee.elf", program(&[("write", 1), ("read", 2)], &[])),

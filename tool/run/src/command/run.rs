@@ -9,6 +9,7 @@ use crate::console::ConsoleNames;
 use crate::diagnosis::{place_of, reason_name, state_name};
 use crate::error::{RunError, exit_code};
 use crate::image_file::ImagePlan;
+use crate::instance;
 use crate::machine::{End, Event, Machine};
 use crate::observer::Observer;
 use crate::plugin::CountingOptions;
@@ -265,7 +266,9 @@ fn watch(source: Source, arguments: &RunArguments) -> Result<u8, SourceError> {
     if let Some(path) = &arguments.trace {
         write::probe(path).map_err(RunError::host(format!("cannot write the trace to {}", path.display())))?;
         let is_silent = |plan: &ImagePlan| plan.vcpus().all(|(_, vcpu)| vcpu.trace_enabled == 0);
-        if options.plan.as_ref().map_or(options.trace_plan().is_none(), is_silent) {
+        // Whether the kernel of an instance records is known when it has started.
+        let is_silent = options.plan.as_ref().map_or(options.trace_plan().is_none(), is_silent);
+        if is_silent && !instance::is_in(&options.image) {
             bulkhead_files::complain!("warning: {NOT_RECORDING}");
         }
     }

@@ -346,6 +346,22 @@ fn judge(bytes: &[u8]) -> Vec<Finding> {
     verify(bytes, &expected())
 }
 
+/// Of two kernels that may be there, the one that records and the other, the one counts behind which the head is; a third one is refused.
+#[test]
+fn either_of_two_kernels_is_accepted() {
+    let (ours, other) = (expected(), bulkhead_verify_instance::Expected::of(&[1; 4096], 3 * 4096));
+    let bytes = sample();
+    for both in [ours.or(other), other.or(ours)] {
+        assert_eq!(bulkhead_verify_instance::verify(&bytes, &both), []);
+        assert!(both.begins(&bytes[..4096]));
+    }
+    let strange = bulkhead_verify_instance::Expected { text: [0; 32], ..ours };
+    for both in [strange.or(other), other.or(strange)] {
+        let kinds: Vec<Kind> = bulkhead_verify_instance::verify(&bytes, &both).iter().map(|one| one.kind).collect();
+        assert_eq!(kinds, [Kind::Kernel]);
+    }
+}
+
 #[test]
 fn what_the_writer_writes_is_accepted() {
     assert_eq!(judge(&sample()), []);
