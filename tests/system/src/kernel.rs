@@ -1,6 +1,7 @@
 //! Instances of the real-time kernel: where they run, what they print there, and two components that call each other.
 
 pub mod chaos;
+pub mod figure;
 pub mod servers;
 
 use crate::system::guest;

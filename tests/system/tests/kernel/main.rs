@@ -8,6 +8,7 @@ mod described;
 mod dma;
 mod drivers;
 mod faults;
+mod figure;
 mod flight;
 mod given;
 mod held;
