@@ -34,6 +34,12 @@ fn micro() {
     assert_holds("kernel.micro");
 }
 
+/// QV-E10, QV-20, QV-22, QV-32: figure 4 comes out on the servers of an instance.
+#[test]
+fn figure_4() {
+    assert_holds("kernel.figure-4");
+}
+
 /// What the issue and the seeds ask of full forms; the short ones are bounded, so that all tests stay below their limit of time.
 #[test]
 fn full_forms_repeat_as_often_as_the_seeds_did() {

@@ -52,7 +52,7 @@ impl Observer {
 }
 
 impl Instance {
-    /// Reads what an instance has recorded that was loaded at `start`, with so many bytes of RAM behind that.
+    /// Reads what an instance has recorded that was loaded at `start`, with this many bytes of RAM behind that.
     #[must_use]
     pub fn find(ram: &Ram, start: PhysicalAddress, bytes: u64) -> Option<Self> {
         let pages = (ACCOUNTS_BYTES_BEFORE_HEAD..bytes.min(MOST_KERNEL_BYTES)).step_by(PAGE_BYTES as usize);

@@ -261,7 +261,7 @@ fn history(random: &mut Random, instance: &SimulatedInstance) -> Option<(String,
     work_ns = work_ns.saturating_sub(smallest_ns).max(1);
     if !fact.clients.is_empty() {
         let place = random.below(fact.clients.len() as u64) as usize;
-        // One grant, whoever the client is.
+        // One grant, for each client alike.
         period_ns = 2 * longest_ns?;
         bound_ns = fact.clients[place].1;
         client = Some(place);

@@ -56,7 +56,7 @@ impl Ring {
         self.written = self.written.wrapping_add(1);
         // SAFETY: the mask keeps the place among the records of a static that this core alone writes (`Cell`).
         unsafe { (&raw mut (*MEMORY.0.get()).records).cast::<TraceRecord>().add(place).write_volatile(record) };
-        // Whoever reads the count finds the record.
+        // Who reads the count finds the record.
         fence(Ordering::Release);
         // SAFETY: as in `start`.
         unsafe { (&raw mut (*MEMORY.0.get()).header.written).write_volatile(self.written) };

@@ -6,6 +6,7 @@
 //!
 //! How often an experiment does what it repeats is in [`ITERATIONS`] alone.
 
+mod figure;
 mod fork;
 mod interrupts;
 mod micro;
@@ -45,6 +46,7 @@ pub const ITERATIONS: &[Iterations] = &[
     of("kernel.fork", "fork, exit and wait", 40, 40_000),
     of("kernel.stage2", "rounds over each number of pages", 10, 10_000),
     of("kernel.micro", "runs of each operation", 200, 1_000_000),
+    of("kernel.figure-4", "runs of the figure in each place", 1, 1),
 ];
 
 const fn of(experiment: &'static str, of: &'static str, short: u64, full: u64) -> Iterations {
@@ -84,6 +86,14 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         requirements: &["CH-E4", "CH-E5"],
         slow: false,
         run: micro::micro,
+    },
+    Experiment {
+        name: "kernel.figure-4",
+        what: "the schedule of two threads and a driver on servers of an instance (Quest seed, figure 4)",
+        how: "`components/figure`: threads that always compute note when they did not run, on the bare board and in `direct`; each switch of the first 130 ms is compared with SS-03, within an exchange of row 9 for each switch so far",
+        requirements: &["QV-E10", "QV-20", "QV-22", "QV-32"],
+        slow: false,
+        run: figure::figure,
     },
 ];
 

@@ -82,7 +82,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-37",
-            "computed for each core as information, where QV-38 decides; `check` counts a band of an instance as one server, the kernel makes servers in it with the published test or without, on the board; a description has bands, and no program of this repository makes servers in one that is described",
+            "computed for each core as information, where QV-38 decides; `check` counts a band of an instance as one server, the kernel makes servers in it with the published test or without, on the board, and no simulated history of random instances is later than a bound of `check`; a description has bands, and no program of this repository makes servers in one that is described",
         ),
         (
             "QV-41",
