@@ -245,8 +245,8 @@ fn history(random: &mut Random, instance: &SimulatedInstance) -> Option<(String,
     let mut target = Target::Server(fact.number);
     if let Some(band) = instance.facts.iter().find(|one| one.band.is_some()) {
         made = makings(random, band, until_ns);
-        for place in 0..made.len() {
-            arrivals.push(hostile(random, Target::Made(place), 0, made[place].period_ns));
+        for (place, one) in made.iter().enumerate() {
+            arrivals.push(hostile(random, Target::Made(place), 0, one.period_ns));
         }
     }
     if fact.band.is_some() {
