@@ -254,6 +254,55 @@ fn what_is_given_is_kept_until_it_expires() {
     assert_eq!((test.ran.clone(), test.charged(0).0), (vec![(1, 280)], 280));
 }
 
+/// CH-50: who waits for the end of a reservation comes then, though somebody less important runs and nothing else has happened.
+#[test]
+fn the_end_of_a_reservation_takes_the_core_from_who_runs() {
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), sporadic(1, 500, 1000), unlimited(2)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(1, NONE), (0, NONE), (2, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    test.call(Call::Receive, &[0, 0, 10]);
+    test.call(Call::Receive, &[RECEIVE, Flag::All.number(), 0]);
+    assert_eq!(test.running, Some(2));
+    test.spin(10);
+    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP, 120, 0, 0]), Code::Ok);
+    test.spin(1100);
+    assert_eq!(test.ran, [(2, 10), (1, 80), (2, 920), (1, 90)]);
+}
+
+/// CH-23: who was passed over for a claim comes when its server continues with another one, of which the common scheduler says nothing.
+#[test]
+fn who_was_passed_over_comes_when_the_position_has_another_claim() {
+    let mut vector = [0; 16];
+    vector[0] = 7 << 48 | 3;
+    let with_opinion = TcapRow { vector, words: 1, ..claim(1, 1, 6) };
+    let held = ServerRow { holder: 0, ..sporadic(1, 600, 1000) };
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), held],
+        tcaps: vec![claim(0, 7, 5), claim(1, 1, 1), with_opinion, claim(1, 1, 8), claim(NONE, 1, 4)],
+        threads: vec![(0, NONE), (1, NONE), (2, 0), (3, 0)],
+        schedulers: vec![SchedulerRow { thread: 1, parent: NONE, id: 1, reserved: 0 }],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    test.call(Call::Receive, &[0, 0, 100]);
+    assert_eq!(test.running, Some(1));
+    for _ in 0..2 {
+        assert_eq!(test.call(Call::Events, &[SCHEDULER, 1]), Code::Ok);
+    }
+    let switch = |test: &mut Test, thread: u64| {
+        let token = test.kernel.objects().room().schedulers[0].token;
+        test.call(Call::Switch, &[SCHEDULER, THREAD + thread, 0, 0, 0, token])
+    };
+    assert_eq!((switch(&mut test, 2), test.running), (Code::Ok, Some(2)));
+    test.spin(150);
+    assert_eq!(test.ran, [(2, 150)], "passed over since 100");
+    assert_eq!((switch(&mut test, 3), test.running), (Code::Ok, Some(0)));
+}
+
 /// CH-52: refusals are those of the rule.
 #[test]
 fn refusals_of_time_have_their_codes() {

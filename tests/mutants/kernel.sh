@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -67,6 +67,12 @@ break_place() {
             ;;
         # What a top half has interrupted comes back too early.
         anchor) hosts='bulkhead-sched --features kernel --test kernel_search' attack='' && change core/sched/src/kernel/events.rs '            entry.budget.dispatch(until);' '' ;;
+        # Who waits for the end of a reservation is not looked at while the choice stands.
+        dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry | state.spent' 'state.spent' ;;
+        # Nor is who was passed over.
+        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs ' | self.room.core.vetoed() != 0' ' != 0' ;;
+        # A thread is not looked at for dead levels though a component has ended.
+        ends) hosts='bulkhead-objects --test unwinding' attack='' && change core/objects/src/unwind.rs '        self.ends = self.ends.wrapping_add(1);' '' ;;
         # What was handed on can be used by its giver as well.
         reserve) hosts='bulkhead-sched --features kernel --test tcap' attack='' && change core/sched/src/tcap.rs 'root.capacity_ticks.saturating_sub(reserved_ticks)' 'root.capacity_ticks' ;;
         # A peer's write index that no ring has is believed.
@@ -103,7 +109,7 @@ break_place() {
         let there'
             ;;
         # A limit tells an end point to which its capability is void.
-        limit_grant) hosts='bulkhead-objects --test notifications --test time --test unwinding' attack='' && change core/objects/src/position.rs 'told.counters.grant == grant' 'grant != 0' ;;
+        limit_grant) hosts='bulkhead-objects --test positions' attack='' && change core/objects/src/position.rs 'told.counters.grant == grant' 'grant != 0' ;;
         # The number of a program is enough to make processes of it.
         programs) hosts='bulkhead-objects --test attacked_processes' attack='' && change core/objects/src/process.rs 'may.wrapping_shr(found.0.into()) & 1 == 0' 'may == 0' ;;
         # A task says how important it is.
