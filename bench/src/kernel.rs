@@ -5,6 +5,7 @@
 //! fewest are the same in both places, and the row's value is the most.
 
 use crate::Failure;
+use crate::experiments::kernel as experiments;
 use crate::lab::Lab;
 use crate::outcome::Found;
 use bulkhead_instance::Policy;
@@ -96,6 +97,19 @@ pub(crate) fn stubs(lab: &Lab) -> Result<Found, Failure> {
     let kernel = row(lab, 0, "call_and_return")?;
     found.details.push(format!("of it the kernel {} and the stubs {}", kernel.value, found.value - kernel.value));
     Ok(found)
+}
+
+/// Row 12.
+pub(crate) fn fork(lab: &Lab) -> Result<Found, Failure> {
+    const FORKS: u64 = 1_000;
+    let most = experiments::longest_fork(lab, FORKS)?;
+    Ok(Found::new(most as f64, [format!("{FORKS} forks on the bare board and in `direct`, which are equal")]))
+}
+
+/// Row 17.
+pub(crate) fn exits(lab: &Lab) -> Result<Found, Failure> {
+    let (exits, said) = experiments::exits(lab)?;
+    Ok(Found::new(exits as f64, [said]))
 }
 
 /// What tasks of ChaosRT count on the board and in `direct`, where it is the same.

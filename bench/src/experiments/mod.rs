@@ -8,7 +8,7 @@
 mod bound;
 mod guests;
 mod histograms;
-mod kernel;
+pub(crate) mod kernel;
 mod mips;
 mod quest;
 mod recorded;

@@ -1,8 +1,10 @@
-//! What the experiments of the real-time kernel run beside the components of systems: who is asked and who watches. A thread's argument says what it
+//! What the experiments of the real-time kernel run beside the components of systems: who is asked, who watches and who disturbs. A thread's argument says what it
 //! does (bits 7:0) and how much of it (from bit 8 on). Nothing is printed before what is measured: consoles differ.
 #![no_std]
 #![no_main]
 
+mod disturbs;
+mod polls;
 mod requests;
 
 use bulkhead_component::println;
@@ -14,12 +16,28 @@ bulkhead_component::slots! {
     told;
     /// The interrupt.
     line;
+    /// Who waits for the end of what it does.
+    over;
+    /// The scheduler whose events it takes.
+    scheduler;
+    /// The scheduler's own thread, and the one that it lets run.
+    threads;
 }
 
 /// Serves this many requests.
 const SERVES: u8 = 1;
 /// Watches how long the thread that serves is at it.
 const WATCHES: u8 = 2;
+/// Computes for so many milliseconds, and then says that it is over.
+const SPINS: u8 = 3;
+/// Takes interrupts for so many milliseconds.
+const STORM: u8 = 4;
+/// Does so many rounds of a job, and says how long it took.
+const WORKS: u8 = 5;
+/// Polls each so many microseconds until the job is done.
+const POLLS: u8 = 6;
+/// The same as the job's scheduler.
+const SCHEDULES: u8 = 7;
 
 /// 1 ms at 62.5 MHz.
 const MILLISECOND: u64 = 62_500;
@@ -29,6 +47,11 @@ fn main(argument: u64) {
     match argument as u8 {
         SERVES => requests::serve(much),
         WATCHES => requests::watch(),
+        SPINS => disturbs::spin(much),
+        STORM => disturbs::storm(much),
+        WORKS => polls::work(much),
+        POLLS => polls::poll(much),
+        SCHEDULES => polls::schedule(much),
         other => println!("trials: {other} is nothing that it does"),
     }
 }

@@ -9,8 +9,13 @@
 mod figure;
 mod fork;
 mod interrupts;
+mod isolation;
 mod micro;
+mod poll;
 mod stage2;
+
+pub(crate) use fork::longest as longest_fork;
+pub(crate) use isolation::exits;
 
 use super::{Cell, Experiment, Findings, Length};
 use crate::Failure;
@@ -42,11 +47,13 @@ pub struct Iterations {
 
 /// Every experiment of the kernel, in their order.
 pub const ITERATIONS: &[Iterations] = &[
+    of("kernel.isolation", "periods of 10 ms of the control loop", 20, 1_000),
     of("kernel.interrupts", "requests, one each 3 ms", 60, 30_000),
     of("kernel.fork", "fork, exit and wait", 40, 40_000),
     of("kernel.stage2", "rounds over each number of pages", 10, 10_000),
     of("kernel.micro", "runs of each operation", 200, 1_000_000),
     of("kernel.figure-4", "runs of the figure in each place", 1, 1),
+    of("kernel.poll", "tens of milliseconds that the job takes by itself, about", 30, 1_000),
 ];
 
 const fn of(experiment: &'static str, of: &'static str, short: u64, full: u64) -> Iterations {
@@ -55,6 +62,14 @@ const fn of(experiment: &'static str, of: &'static str, short: u64, full: u64) -
 
 /// Every experiment of the kernel.
 pub(super) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "kernel.isolation",
+        what: "a control loop beside a storm of interrupts, a component that faults again and again, processes without end, a subsystem that spins and a hog",
+        how: "an instance with all of them, on the bare board and in `direct`; the loop says how many periods it lost, and its worst response stands beside the bound that `check` computes before",
+        requirements: &["QV-21", "QV-22", "QV-39", "CH-61", "CH-63"],
+        slow: false,
+        run: isolation::isolation,
+    },
     Experiment {
         name: "kernel.interrupts",
         what: "requests at 3 ms that a component serves (Quest seed, Table IV)",
@@ -94,6 +109,14 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         requirements: &["QV-E10", "QV-20", "QV-22", "QV-32"],
         slow: false,
         run: figure::figure,
+    },
+    Experiment {
+        name: "kernel.poll",
+        what: "what polling at 1, 10 and 100 ms costs a job of 10 s below, from a thread of a more important server and from the job's scheduler (Chaos seed, Table V)",
+        how: "the job has a known number of rounds, and is counted alone and with a poller, on the bare board; one poll takes what it took at 10 ms",
+        requirements: &["CH-E9", "CH-38"],
+        slow: false,
+        run: poll::poll,
     },
 ];
 
