@@ -8,6 +8,7 @@ use crate::Failure;
 use crate::experiments::kernel as experiments;
 use crate::lab::Lab;
 use crate::outcome::Found;
+use crate::symbols::section_sizes;
 use bulkhead_instance::Policy;
 use bulkhead_system_tests::kernel::chaos::{count_limited, count_yields};
 use bulkhead_system_tests::kernel::{COUNTS, Counted, Place, counted, pair};
@@ -97,6 +98,25 @@ pub(crate) fn stubs(lab: &Lab) -> Result<Found, Failure> {
     let kernel = row(lab, 0, "call_and_return")?;
     found.details.push(format!("of it the kernel {} and the stubs {}", kernel.value, found.value - kernel.value));
     Ok(found)
+}
+
+/// What the kernel's file has: text with constants, and what is written. That begins as zeros.
+fn sizes(lab: &Lab) -> Result<[u64; 2], Failure> {
+    let sizes = section_sizes(&lab.guest("kernel/kernel.elf")?);
+    let [text, data, zeros] = sizes.ok_or_else(|| Failure::wrong("the kernel has no sections".to_owned()))?;
+    Ok([text, data + zeros])
+}
+
+/// Row 15, its bytes.
+pub(crate) fn text(lab: &Lab) -> Result<Found, Failure> {
+    Ok(Found::new(sizes(lab)?[0] as f64, []))
+}
+
+/// Row 16. The kernel's memory is of one size: it is made for the most of everything, so an instance with a quarter of it has as much.
+pub(crate) fn state(lab: &Lab) -> Result<Found, Failure> {
+    let [_, state] = sizes(lab)?;
+    let details = "for 64 components, threads and servers and 1,024 capability slots, and as much in each instance; stack and accounts among it".to_owned();
+    Ok(Found::new(state as f64, [details]))
 }
 
 /// Row 12.
