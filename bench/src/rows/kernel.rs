@@ -227,7 +227,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "kernel.fork_64k",
         what: "fork of a process with 64 KiB of writable memory, up to the child's first instruction",
-        how: "the process reads the counter before, and its child, which is more important, behind; 1,000 forks on the bare board and in `direct`, every one of which takes the same",
+        how: "the process reads the counter before, and its child, which is more important, behind; 1,000 forks on the bare board and in `direct`, which are equal; the most",
         peers: "0.16 for each byte to copy, 16 pages, 4 objects",
         ceiling: Some(16_000.0),
         unit: Unit::Instructions,
