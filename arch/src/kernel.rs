@@ -3,6 +3,7 @@
 //! [`crate::el1::kernel`] implements the trait by registers; [`crate::fake::kernel`] by ordinary memory, so that the kernel's logic runs as host tests.
 //! The rejected alternative, the monitor's [`crate::Machine`], names EL2's registers in each of its traits: a kernel has other controls, and no guest.
 
+pub use bulkhead_abi::console::KERNEL_WRITER;
 use bulkhead_arm::Intid;
 
 /// Offsets of a thread's registers where the vectors keep them, from x0 on (`el1/kernel/vectors.s`); x0 to x30 are the first. While the thread runs
@@ -140,8 +141,12 @@ pub trait KernelMachine {
     fn drop_priority(&mut self, intid: Intid);
     /// Deactivates it.
     fn deactivate(&mut self, intid: Intid);
-    /// Appends a byte to the partition's console, or the board's.
-    fn write_console(&mut self, byte: u8);
+    /// Appends text to the partition's console, or the board's.
+    fn write_console(&mut self, text: &[u8]);
+    /// Entries of the console, which overwrites its oldest ones; 0 when it is a UART, or there is none.
+    fn console_entries(&self) -> u64;
+    /// Says in such a console who prints what follows.
+    fn write_writer(&mut self, writer: u16);
     /// A word of a page of the pool; 0 of one that is not there.
     fn pool_word(&self, page: u32, index: u16) -> u64;
     /// Writes one, at once and as a whole, before a walk of translation tables looks at it; nothing of a page that is not there.

@@ -427,10 +427,10 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             (", address ", record.address),
             (", at ", record.program_counter),
         ];
-        for (text, number) in numbers {
-            text::print(&mut self.outside.machine, text);
-            text::print_hexadecimal(&mut self.outside.machine, number);
+        let Outside { text, machine, servers, .. } = &mut self.outside;
+        if !text.print_numbers(machine, &numbers, servers.now_ticks()) {
+            let busy = &mut servers.room.accounts.print_busy;
+            *busy = busy.wrapping_add(1);
         }
-        text::print(&mut self.outside.machine, "\n");
     }
 }

@@ -8,6 +8,7 @@ use bulkhead_kernel_abi::boot::{BindingRow, Tables};
 use bulkhead_objects::{Machine, Time};
 
 use crate::servers::Servers;
+use crate::text::Text;
 use crate::wires::Wires;
 
 /// The machine, and what the boot tables say that the objects do not keep.
@@ -15,6 +16,7 @@ pub struct Outside<'a, M> {
     pub(crate) machine: M,
     pub(crate) servers: Servers<'a>,
     pub(crate) wires: Wires<'a>,
+    pub(crate) text: Text<'a>,
     bindings: &'a [BindingRow],
     /// When the periodic timer rings next.
     date_ticks: u64,
@@ -26,7 +28,8 @@ impl<'a, M: KernelMachine> Outside<'a, M> {
     pub(crate) fn new(machine: M, servers: Servers<'a>, tables: &Tables<'a>, counter_hz: u64) -> Self {
         let build = tables.header.kernel_build;
         let wires = Wires::open(tables, &machine);
-        Self { machine, servers, wires, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
+        let text = Text::new(tables.components, machine.console_entries(), counter_hz);
+        Self { machine, servers, wires, text, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
     }
 
     /// Enables what is bound, doorbells of wires, and the kernel's own timer; the periodic one begins its grid here.
@@ -67,9 +70,16 @@ impl<M: KernelMachine> Machine for Outside<'_, M> {
         self.machine.is_interrupted()
     }
 
-    fn print(&mut self, bytes: &[u8]) -> bool {
-        bytes.iter().for_each(|byte| self.machine.write_console(*byte));
-        true
+    fn print(&mut self, component: u16, bytes: &[u8]) -> bool {
+        let is_done = self.text.print(&mut self.machine, component, bytes, self.servers.now_ticks());
+        if !is_done {
+            let accounts = &mut *self.servers.room.accounts;
+            accounts.print_busy = accounts.print_busy.wrapping_add(1);
+            if let Some(busy) = accounts.print_busy_of.get_mut(usize::from(component)) {
+                *busy = busy.wrapping_add(1);
+            }
+        }
+        is_done
     }
 
     fn build_and_frequency(&self) -> (u64, u64) {

@@ -1,22 +1,232 @@
-//! The one line of text that the kernel itself prints: about a fault that nobody else is told of.
+//! What is printed, and by whom (CH-61; `docs/design-records/0067-who-printed-a-line.md`).
+//!
+//! Components share one console, and any of them may print what looks like a line of another one or of the kernel. So the kernel says who prints. In a ring
+//! that is an entry in front of each text, which no component can write; the reader keeps a line of each component apart and puts names in front. On a UART, where a
+//! person reads, each line begins with `[NAME] `, a line inside one `print` with `| `, and who prints in the middle of another one's line begins a new one. The
+//! kernel's own lines have no bracket.
+//!
+//! A ring overwrites its oldest entries. A component that prints without end would take the others' place before anybody has read them, so each has a share of the
+//! ring that is its own for some time, and may take what is left over as long as there is some ([`PrintRoom`]). A UART loses nothing: who prints there takes the time for it.
 
-use bulkhead_arch::kernel::KernelMachine;
+use bulkhead_arch::kernel::{KERNEL_WRITER, KernelMachine};
+use bulkhead_kernel_abi::boot::ComponentRow;
+use bulkhead_kernel_abi::{MAX_COMPONENTS, PRINT_BYTES};
 
 /// Digits of a word.
 const DIGITS: u32 = 16;
+/// Parts of a second for which what was printed stays at least.
+const WINDOWS_PER_SECOND: u64 = 50;
+/// Lines that one `print` may continue on a UART; more line ends become `?`. Each has something in front, and nobody looks for interrupts meanwhile.
+const MOST_CONTINUED: u32 = 4;
+/// The one control character above the others of ASCII.
+const DELETE: u8 = 0x7f;
+/// Room that a line of the kernel asks for: more than it has bytes.
+const LINE_ENTRIES: u32 = 192;
 
-/// Prints text.
-pub(crate) fn print<M: KernelMachine>(machine: &mut M, text: &str) {
-    text.bytes().for_each(|byte| machine.write_console(byte));
+/// Who may print how much of a ring in a stretch of time.
+///
+/// All together print at most half of its entries in one stretch, so what is printed in one is there until the next one ends. A quarter of that is shared out equally,
+/// to each component and one for the kernel's lines and one for all processes; the rest is for who comes first.
+#[derive(Clone, Debug)]
+struct PrintRoom {
+    window_ticks: u64,
+    began_ticks: u64,
+    most: u32,
+    share: u32,
+    /// Entries that are used or that somebody has a right to.
+    spoken: u32,
+    used: [u32; MAX_COMPONENTS + 2],
+    users: u32,
+}
+
+impl PrintRoom {
+    /// Room in a ring of this number of entries for these components of the host's; a ring without entries is a UART, which has room for all.
+    fn new(entries: u64, components: usize, counter_hz: u64) -> Self {
+        let most = u32::try_from(entries / 2).unwrap_or(u32::MAX);
+        let users = components.min(MAX_COMPONENTS).saturating_add(2) as u32;
+        let share = (most / 4).checked_div(users).unwrap_or(0);
+        let window_ticks = counter_hz / WINDOWS_PER_SECOND;
+        let spoken = share.saturating_mul(users);
+        Self { window_ticks, began_ticks: 0, most, share, spoken, used: [0; MAX_COMPONENTS + 2], users }
+    }
+
+    /// Takes room for a writer; false when there is none, and then nothing is taken.
+    fn take(&mut self, writer: u16, entries: u32, now_ticks: u64) -> bool {
+        if self.most == 0 {
+            return true;
+        }
+        if now_ticks.saturating_sub(self.began_ticks) >= self.window_ticks {
+            self.began_ticks = now_ticks;
+            self.used = [0; MAX_COMPONENTS + 2];
+            self.spoken = self.share.saturating_mul(self.users);
+        }
+        // The last two are the kernel's and that of all processes.
+        let last = self.users.saturating_sub(1);
+        let place = if writer == KERNEL_WRITER { last } else { u32::from(writer).min(last.saturating_sub(1)) };
+        let Some(used) = self.used.get_mut(place as usize) else { return false };
+        let after = used.saturating_add(entries);
+        let more = after.max(self.share).saturating_sub((*used).max(self.share));
+        let spoken = self.spoken.saturating_add(more);
+        if spoken > self.most {
+            return false;
+        }
+        (*used, self.spoken) = (after, spoken);
+        true
+    }
+}
+
+/// The console's text.
+#[derive(Debug)]
+pub(crate) struct Text<'a> {
+    /// Who the components are.
+    rows: &'a [ComponentRow],
+    room: PrintRoom,
+    is_ring: bool,
+    /// On a UART: who printed last, and whether the line is not at its end.
+    last: u16,
+    is_within_line: bool,
+}
+
+impl<'a> Text<'a> {
+    pub(crate) fn new(rows: &'a [ComponentRow], entries: u64, counter_hz: u64) -> Self {
+        let room = PrintRoom::new(entries, rows.len(), counter_hz);
+        Self { rows, room, is_ring: entries != 0, last: KERNEL_WRITER, is_within_line: false }
+    }
+
+    /// Prints what a component says; false when there is no room for it, and then nothing was printed.
+    pub(crate) fn print<M: KernelMachine>(
+        &mut self,
+        machine: &mut M,
+        component: u16,
+        text: &[u8],
+        now_ticks: u64,
+    ) -> bool {
+        let entries = (text.len() as u32).saturating_add(1);
+        if !self.room.take(component, entries, now_ticks) {
+            return false;
+        }
+        self.begin(machine, component);
+        if self.is_ring {
+            machine.write_console(text);
+        } else {
+            self.print_lines(machine, component, text);
+        }
+        true
+    }
+
+    /// Prints a line of the kernel: words, each with a number behind it. False when there is no room.
+    pub(crate) fn print_numbers<M: KernelMachine>(
+        &mut self,
+        machine: &mut M,
+        words: &[(&str, u64)],
+        now_ticks: u64,
+    ) -> bool {
+        if !self.room.take(KERNEL_WRITER, LINE_ENTRIES, now_ticks) {
+            return false;
+        }
+        self.begin(machine, KERNEL_WRITER);
+        for (word, number) in words {
+            machine.write_console(word.as_bytes());
+            write_hexadecimal(machine, *number);
+        }
+        machine.write_console(b"\n");
+        true
+    }
+
+    /// Says who prints; on a UART nobody continues another one's line.
+    fn begin<M: KernelMachine>(&mut self, machine: &mut M, writer: u16) {
+        if self.is_ring {
+            machine.write_writer(writer);
+        } else if self.is_within_line && self.last != writer {
+            machine.write_console(b"\n");
+            self.is_within_line = false;
+        }
+        self.last = writer;
+    }
+
+    fn print_lines<M: KernelMachine>(&mut self, machine: &mut M, component: u16, text: &[u8]) {
+        let Some((last, others)) = text.split_last() else { return };
+        if !self.is_within_line && text.first() != Some(&b'\n') {
+            self.write_name(machine, component);
+        }
+        self.is_within_line = *last != b'\n';
+        // As a whole where it is one line.
+        if !others.iter().any(|byte| *byte < b' ' || *byte == DELETE) && (*last == b'\n' || !is_control(*last)) {
+            return machine.write_console(text);
+        }
+        let (mut lines, mut continued, mut before) = (Lines::new(), 0_u32, 0);
+        for byte in text {
+            let is_too_many = *byte == b'\n' && continued >= MOST_CONTINUED;
+            let byte = if is_control(*byte) || is_too_many { b'?' } else { *byte };
+            if before == b'\n' && byte != b'\n' {
+                lines.push(b'|');
+                lines.push(b' ');
+                continued = continued.saturating_add(1);
+            }
+            lines.push(byte);
+            before = byte;
+        }
+        self.is_within_line = before != b'\n';
+        machine.write_console(lines.text());
+    }
+
+    fn write_name<M: KernelMachine>(&self, machine: &mut M, component: u16) {
+        let mut name = Lines::new();
+        name.push(b'[');
+        match self.rows.get(usize::from(component)) {
+            Some(row) => row.name.iter().filter(|byte| **byte != 0).for_each(|byte| name.push(*byte)),
+            None => {
+                b"process ".iter().for_each(|byte| name.push(*byte));
+                // Of 64 components two digits tell it.
+                for digit in [component / 10 % 10, component % 10] {
+                    name.push(b'0'.wrapping_add(digit as u8));
+                }
+            }
+        }
+        name.push(b']');
+        name.push(b' ');
+        machine.write_console(name.text());
+    }
+}
+
+/// Text that is put together: room for what one `print` comes to on a UART, but for the name.
+struct Lines {
+    bytes: [u8; PRINT_BYTES + 2 * MOST_CONTINUED as usize],
+    used: usize,
+}
+
+impl Lines {
+    const fn new() -> Self {
+        Self { bytes: [0; PRINT_BYTES + 2 * MOST_CONTINUED as usize], used: 0 }
+    }
+
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(self.used) {
+            *place = byte;
+            self.used = self.used.wrapping_add(1);
+        }
+    }
+
+    fn text(&self) -> &[u8] {
+        self.bytes.get(..self.used).unwrap_or(&[])
+    }
+}
+
+/// What a terminal does not show but obeys: it could go back to where the name is. Ends of lines and tabs do no harm.
+fn is_control(byte: u8) -> bool {
+    byte < b' ' && byte != b'\n' && byte != b'\t' || byte == DELETE
 }
 
 /// Prints a number in hexadecimal, without leading zeros.
-pub(crate) fn print_hexadecimal<M: KernelMachine>(machine: &mut M, number: u64) {
-    print(machine, "0x");
+fn write_hexadecimal<M: KernelMachine>(machine: &mut M, number: u64) {
+    let mut digits = Lines::new();
+    digits.push(b'0');
+    digits.push(b'x');
     let leading = (number.leading_zeros() / 4).min(DIGITS.saturating_sub(1));
     for digit in leading..DIGITS {
         let shift = DIGITS.saturating_sub(1).saturating_sub(digit).saturating_mul(4);
         let value = number.wrapping_shr(shift) as u8 & 0xf;
-        machine.write_console(if value < 10 { b'0'.wrapping_add(value) } else { (b'a' - 10).wrapping_add(value) });
+        digits.push(if value < 10 { b'0'.wrapping_add(value) } else { (b'a' - 10).wrapping_add(value) });
     }
+    machine.write_console(digits.text());
 }

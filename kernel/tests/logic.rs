@@ -1,7 +1,7 @@
 //! The kernel's logic on a fake core: calls, faults, waiting, and interrupts that are held (CH-61, CH-64, QV-35).
 
 use bulkhead_arch::fake::kernel::FakeCore;
-use bulkhead_arch::kernel::{Entry, KernelMachine};
+use bulkhead_arch::kernel::{Entry, KERNEL_WRITER, KernelMachine};
 use bulkhead_arm::Intid;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::{
@@ -302,4 +302,88 @@ fn a_component_has_one_line_for_its_faults() {
         assert_eq!(test.running, 0);
     }
     assert_eq!(test.kernel.accounts().faults, 3);
+}
+
+/// Two components by name, whose console has this number of entries; the second one's thread gets the core when the first one sleeps.
+fn printers(console_entries: u64) -> Test {
+    let mut tables = tables();
+    let named = |name: &[u8; 4], row: ComponentRow| {
+        let mut long = [0; 16];
+        long[..4].copy_from_slice(name);
+        ComponentRow { name: long, ..row }
+    };
+    tables.components = Vec::leak(vec![named(b"loop", tables.components[0]), named(b"hogs", tables.components[1])]);
+    let core = FakeCore { console_entries, ..FakeCore::default() };
+    let mut kernel = Kernel::new(core, room(), time_room(), &tables, 62_500_000).expect("servers");
+    assert_eq!(kernel.choose(), Next::Thread(0));
+    Test { kernel, running: 0 }
+}
+
+impl Test {
+    fn print(&mut self, text: &str) -> Code {
+        let mut words = [0; 56];
+        words[..text.len()].copy_from_slice(text.as_bytes());
+        let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let arguments: Vec<u64> = core::iter::once(text.len() as u64).chain(words).collect();
+        let thread = self.running;
+        self.call(Call::Print, &arguments);
+        self.answer(thread.into()).0
+    }
+
+    fn other(&mut self) {
+        self.call(Call::Receive, &[0, 0, 1_000_000]);
+    }
+}
+
+/// In a ring each text has in front of it who prints it.
+#[test]
+fn a_ring_is_told_who_prints() {
+    let mut test = printers(1 << 14);
+    assert_eq!(test.print("half "), Code::Ok);
+    test.other();
+    assert_eq!(test.print("other\n"), Code::Ok);
+    test.enter(Entry::Synchronous { syndrome: 0x24 << 26 | 0x7, address: 0 });
+    assert_eq!(test.core().writers, [(0, 0), (1, 5), (KERNEL_WRITER, 11)]);
+    assert!(test.core().console.starts_with("half other\nkernel: component 0x1"));
+}
+
+/// On a UART no line begins as another one's or the kernel's, whatever is printed, and no control character gets back to where the name is.
+#[test]
+fn a_uart_shows_who_prints() {
+    let mut test = printers(0);
+    test.print("one\nkernel: component 0x1\n\n[hogs] three");
+    test.print(" and more");
+    test.other();
+    test.print("\r\x1b[2Kwho");
+    test.enter(Entry::Synchronous { syndrome: 0x24 << 26 | 0x7, address: 0 });
+    let lines: Vec<_> = test.core().console.lines().map(str::to_owned).collect();
+    let expected =
+        ["[loop] one", "| kernel: component 0x1", "", "| [hogs] three and more", "[hogs] ??[2Kwho"].map(str::to_owned);
+    assert_eq!(lines[..5], expected);
+    assert!(lines[5].starts_with("kernel: component 0x1, thread"), "{lines:?}");
+}
+
+/// Who prints without end is told that there is no room, and counted; the share of others is left, and their text, until the stretch of time is over and one more.
+#[test]
+fn a_storm_of_text_leaves_the_others_their_share() {
+    let line = "x".repeat(55);
+    let (mut test, mut printed) = (printers(1 << 14), 0);
+    while test.print(&line) == Code::Ok {
+        printed += 56;
+    }
+    // Half the ring in one stretch, of which a quarter is shared out to two components, the kernel and processes.
+    assert!(printed <= 6144 + 512 && printed > 6144 + 512 - 56, "{printed}");
+    assert_eq!(test.print(&line), Code::Busy);
+    test.other();
+    let (mut shares, own) = (0, "y".repeat(15));
+    while test.print(&own) == Code::Ok {
+        shares += 16;
+    }
+    // What the storm left over, too little for a line of its, is for everybody.
+    assert_eq!(shares, (6144 + 512 - printed + 512) / 16 * 16);
+    let accounts = test.kernel.accounts();
+    assert_eq!((accounts.print_busy, accounts.print_busy_of[..3].to_vec()), (3, vec![2, 1, 0]));
+    test.core().now_ticks += 62_500_000 / 50;
+    test.enter(Entry::Interrupt);
+    assert_eq!(test.print(&own), Code::Ok);
 }

@@ -37,6 +37,10 @@ pub struct FakeCore {
     pub space: u64,
     /// What was printed.
     pub console: String,
+    /// Entries of the console's ring; 0 for a UART.
+    pub console_entries: u64,
+    /// Who was said to print, and how many bytes the console had then.
+    pub writers: Vec<(u16, usize)>,
     /// How long it takes to acknowledge an interrupt.
     pub acknowledging_ticks: u64,
     /// How long it takes to look for an interrupt that is not there.
@@ -80,6 +84,8 @@ impl Default for FakeCore {
             running: None,
             space: 0,
             console: String::new(),
+            console_entries: 1 << 14,
+            writers: Vec::new(),
             acknowledging_ticks: 0,
             looking_ticks: 0,
             loading_ticks: 0,
@@ -175,8 +181,16 @@ impl KernelMachine for FakeCore {
         assert!(self.active.remove(&intid.0), "{intid:?} is not active");
     }
 
-    fn write_console(&mut self, byte: u8) {
-        self.console.push(char::from(byte));
+    fn write_console(&mut self, text: &[u8]) {
+        self.console.extend(text.iter().copied().map(char::from));
+    }
+
+    fn console_entries(&self) -> u64 {
+        self.console_entries
+    }
+
+    fn write_writer(&mut self, writer: u16) {
+        self.writers.push((writer, self.console.len()));
     }
 
     fn pool_word(&self, page: u32, index: u16) -> u64 {

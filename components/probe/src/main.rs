@@ -5,6 +5,7 @@
 mod attacks;
 mod given;
 mod server;
+mod text;
 mod timer;
 
 use bulkhead_component::{KERNEL_ABI_VERSION, call, println};
@@ -12,6 +13,9 @@ use bulkhead_component::{KERNEL_ABI_VERSION, call, println};
 bulkhead_component::entry!(main);
 
 fn main(argument: u64) {
+    if argument >= text::FIRST {
+        return text::run(argument);
+    }
     if argument >= given::FIRST {
         return given::run();
     }

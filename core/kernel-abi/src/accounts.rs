@@ -2,7 +2,7 @@
 //! kernel; components with the right map the page, and the host reads it in the RAM file.
 
 use crate::numbers::numbers;
-use crate::{MAX_SERVERS, MAX_THREADS, MAX_WIRES};
+use crate::{MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS, MAX_WIRES};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of the accounts.
@@ -55,7 +55,7 @@ pub struct WireAccount {
 }
 
 /// Words of the accounts that nobody has yet.
-const SPARE_WORDS: usize = 418;
+const SPARE_WORDS: usize = 386;
 
 /// What the kernel's own code records of an instance.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -71,7 +71,7 @@ pub struct Accounts {
     pub idle_ticks: u64,
     /// Ticks in calls that did not take the fast path, from the kernel's first look at the counter to its last one before another thread or the same one runs.
     pub call_ticks: u64,
-    /// `print` calls that found no room.
+    /// `print` calls that found no room, and lines of the kernel that found none.
     pub print_busy: u64,
     /// Faults of components.
     pub faults: u64,
@@ -83,6 +83,8 @@ pub struct Accounts {
     pub servers: [ServerAccount; MAX_SERVERS],
     /// By thread.
     pub threads: [ThreadAccount; MAX_THREADS],
+    /// Of [`Self::print_busy`], by component; those of the kernel's own lines are in none.
+    pub print_busy_of: [u32; MAX_COMPONENTS],
     /// Zero.
     pub spare: [u64; SPARE_WORDS],
 }

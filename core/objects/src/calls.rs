@@ -105,7 +105,7 @@ impl Objects<'_> {
             Call::Thread => self.thread_operation(world, component, x),
             Call::Capability => self.capability(component, x),
             Call::Component => self.component_operation(world, component, x),
-            Call::Print => nothing(print(world, x)),
+            Call::Print => nothing(print(world, component, x)),
             Call::Version => {
                 let (build, frequency) = world.build_and_frequency();
                 values([u64::from(KERNEL_ABI_VERSION), build, frequency])
@@ -453,12 +453,12 @@ fn may_wait<W: World>(world: &W, flags: u64, deadline_ticks: u64) -> Result<(), 
     if deadline_ticks <= world.now_ticks() { Err(Code::TimedOut) } else { Ok(()) }
 }
 
-fn print<W: World>(world: &mut W, [length, registers @ ..]: [u64; 8]) -> Result<(), Code> {
+fn print<W: World>(world: &mut W, component: u16, [length, registers @ ..]: [u64; 8]) -> Result<(), Code> {
     let mut bytes = [0; PRINT_BYTES];
     for (to, register) in bytes.chunks_exact_mut(8).zip(registers) {
         to.copy_from_slice(&register.to_le_bytes());
     }
     let length = usize::try_from(length).map_err(|_| Code::BadArgument)?;
     let text = bytes.get(..length).ok_or(Code::BadArgument)?;
-    if world.print(text) { Ok(()) } else { Err(Code::Busy) }
+    if world.print(component, text) { Ok(()) } else { Err(Code::Busy) }
 }

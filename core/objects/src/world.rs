@@ -11,8 +11,8 @@ pub trait Machine {
     fn now_ticks(&self) -> u64;
     /// An interrupt waits (ISR_EL1): long work stops before its next slice.
     fn is_interrupted(&self) -> bool;
-    /// Writes to the partition's console; false when its ring has no room.
-    fn print(&mut self, bytes: &[u8]) -> bool;
+    /// Writes to the partition's console what a component prints; false when there is no room for more of it.
+    fn print(&mut self, component: u16, bytes: &[u8]) -> bool;
     /// Which build of the kernel it is, and the counter's ticks per second.
     fn build_and_frequency(&self) -> (u64, u64);
     /// Writes {index, bits} into a wire's ring and rings its doorbell.

@@ -59,18 +59,53 @@ pub fn version() -> Result<Version, Code> {
 
 /// Prints text to the partition's console. What the console has no room for is lost, and counted by the kernel.
 pub fn print(text: &str) {
-    for chunk in text.as_bytes().chunks(PRINT_BYTES) {
+    print_bytes(text.as_bytes());
+}
+
+fn print_bytes(bytes: &[u8]) {
+    for chunk in bytes.chunks(PRINT_BYTES) {
         let [x1, x2, x3, x4, x5, x6, x7] = packed(chunk);
         let _ = call::<{ Call::Print.number() }>([chunk.len() as u64, x1, x2, x3, x4, x5, x6, x7]);
     }
 }
 
-/// The console as a formatting target.
-pub struct Writer;
+/// The console as a formatting target: pieces are printed together, as much as one call takes, so others who print meanwhile cut a line at few places.
+pub struct Writer {
+    bytes: [u8; PRINT_BYTES],
+    used: usize,
+}
+
+impl Writer {
+    /// One without text.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { bytes: [0; PRINT_BYTES], used: 0 }
+    }
+
+    /// Prints what was written.
+    pub fn flush(&mut self) {
+        print_bytes(self.bytes.get(..self.used).unwrap_or(&[]));
+        self.used = 0;
+    }
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl fmt::Write for Writer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        print(text);
+        for byte in text.bytes() {
+            if self.used == PRINT_BYTES {
+                self.flush();
+            }
+            if let Some(place) = self.bytes.get_mut(self.used) {
+                *place = byte;
+                self.used += 1;
+            }
+        }
         Ok(())
     }
 }
@@ -80,8 +115,10 @@ impl fmt::Write for Writer {
 macro_rules! println {
     ($($argument:tt)*) => {{
         use ::core::fmt::Write as _;
+        let mut writer = $crate::call::Writer::new();
         // Writing to the console cannot fail.
-        let _ = ::core::writeln!($crate::call::Writer, $($argument)*);
+        let _ = ::core::writeln!(writer, $($argument)*);
+        writer.flush();
     }};
 }
 

@@ -9,7 +9,7 @@ use bulkhead_abi::status::StatusPage;
 use bulkhead_description::host::HostSide;
 use bulkhead_description::{Loaded, Options, Report, load_text, load_text_unchecked};
 use bulkhead_plan::{Area, AreaKind, model};
-use bulkhead_run::{CrashReport, ImagePlan, Machine, MachineOptions, Observer};
+use bulkhead_run::{CrashReport, ImagePlan, Line, Machine, MachineOptions, Observer};
 use bulkhead_timing::Assumptions;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -290,7 +290,12 @@ impl Running {
     /// Returns the lines that a partition printed so far.
     #[must_use]
     pub fn texts(&self, partition: &str) -> Vec<String> {
-        self.machine.lines(partition).map(|line| line.text.clone()).collect()
+        self.lines(partition).map(|line| line.text.clone()).collect()
+    }
+
+    /// Returns all lines of a partition so far.
+    pub fn lines(&self, partition: &str) -> impl Iterator<Item = &Line> {
+        self.machine.lines(partition)
     }
 
     /// Copies physical memory.

@@ -5,15 +5,23 @@
 //! image file, keeps its own index, reads at most one ring's worth per poll, and clamps stamps so that they never go back
 //! within a ring. A lying guest can spoil its own output and nothing else.
 //!
+//! The real-time kernel says in its ring which component prints ([`bulkhead_abi::console::writer_of`]). A line is then put together of what one component printed,
+//! with others in between, and carries its name: no component can print what is taken for a line of another one or of the kernel. Without that entry lost,
+//! nobody knows whose text it is, and the line says so.
+//!
 //! Merging: an entry's stamp is taken before the entry becomes visible, so an older stamp may appear in another ring a
 //! moment later. What one poll finds is therefore held back until the next one: by then every older stamp is visible. All
 //! cores read one counter, so stamps of different rings can be compared.
 
 use crate::image_file::ImagePlan;
+use crate::instance::{component_names, name_of};
 use crate::ram::{Ram, behind};
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
+use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader, KERNEL_WRITER, writer_of};
+use bulkhead_kernel_abi::MAX_COMPONENTS;
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest line kept; a longer one is cut into several.
@@ -28,9 +36,22 @@ pub enum Output {
     Lost(u64),
 }
 
+/// Who printed, in a ring that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Writer {
+    /// A guest that is one program, or the kernel of an instance.
+    Guest,
+    /// A component of an instance, by its number.
+    Component(u16),
+    /// A component, but the entry that says which was lost.
+    Lost,
+}
+
 /// A piece of output with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamped {
+    /// Who wrote it.
+    pub writer: Writer,
     /// Counter ticks when it was written, as the writer says.
     pub time_ticks: u64,
     /// What was written.
@@ -44,6 +65,7 @@ pub struct RingReader {
     capacity: u64,
     read: u64,
     latest_ticks: u64,
+    writer: Writer,
     pending: VecDeque<Stamped>,
 }
 
@@ -52,7 +74,7 @@ impl RingReader {
     #[must_use]
     pub fn new(address: PhysicalAddress, bytes: u64) -> Self {
         let capacity = bytes.saturating_sub(CONSOLE_HEADER_BYTES) / 8;
-        Self { address, capacity, read: 0, latest_ticks: 0, pending: VecDeque::new() }
+        Self { address, capacity, read: 0, latest_ticks: 0, writer: Writer::Guest, pending: VecDeque::new() }
     }
 
     fn written(&self, ram: &Ram) -> Option<u64> {
@@ -79,14 +101,28 @@ impl RingReader {
         let valid_from = first.max(after.saturating_add(1).saturating_sub(self.capacity)).min(written);
         let lost = valid_from - self.read;
         if lost > 0 {
-            self.pending.push_back(Stamped { time_ticks: self.latest_ticks, output: Output::Lost(lost) });
+            // A kernel has such an entry in front of each text.
+            let says_who = entries.iter().any(|entry| writer_of(*entry).is_some());
+            self.writer = if says_who { Writer::Lost } else { Writer::Guest };
+            self.push(Output::Lost(lost));
         }
         for entry in entries.into_iter().skip(usize::try_from(valid_from - first).unwrap_or(usize::MAX)) {
+            if let Some(writer) = writer_of(entry) {
+                self.writer = match writer {
+                    KERNEL_WRITER => Writer::Guest,
+                    number if usize::from(number) < MAX_COMPONENTS => Writer::Component(number),
+                    _ => Writer::Lost,
+                };
+                continue;
+            }
             self.latest_ticks = self.latest_ticks.max(entry >> 8);
-            self.pending
-                .push_back(Stamped { time_ticks: self.latest_ticks, output: Output::Byte(entry.to_le_bytes()[0]) });
+            self.push(Output::Byte(entry.to_le_bytes()[0]));
         }
         self.read = written;
+    }
+
+    fn push(&mut self, output: Output) {
+        self.pending.push_back(Stamped { writer: self.writer, time_ticks: self.latest_ticks, output });
     }
 
     /// Copies the entries `first..end`, at most `capacity` of them.
@@ -207,15 +243,38 @@ pub struct Line {
     pub lost_bytes: u64,
     /// It ended with a line feed (and not because it was too long, or because output paused).
     pub complete: bool,
+    /// Name of the component that printed it, in an instance of the real-time kernel; `None` for what the kernel says, and any other guest.
+    pub component: Option<String>,
+}
+
+impl Line {
+    /// What is shown to people: with `[NAME] ` in front, if a component printed it.
+    #[must_use]
+    pub fn shown(&self) -> Cow<'_, str> {
+        match &self.component {
+            Some(name) => format!("[{name}] {}", self.text).into(),
+            None => self.text.as_str().into(),
+        }
+    }
+}
+
+/// The line that a writer has not ended.
+#[derive(Debug)]
+struct Unfinished {
+    writer: Writer,
+    bytes: Vec<u8>,
+    first_ticks: u64,
 }
 
 /// Cuts merged output into lines.
 #[derive(Debug, Default)]
 pub struct LineCutter {
     console: usize,
-    bytes: Vec<u8>,
-    first_ticks: u64,
+    /// In the order in which they were begun; one of a writer.
+    unfinished: Vec<Unfinished>,
     latest: Option<Instant>,
+    /// Names of components by number, once one has printed.
+    names: Option<Vec<String>>,
 }
 
 impl LineCutter {
@@ -230,19 +289,16 @@ impl LineCutter {
         let mut lines = Vec::new();
         for piece in output {
             match piece.output {
-                Output::Byte(b'\n') => {
-                    if self.bytes.is_empty() {
-                        self.first_ticks = piece.time_ticks;
-                    }
-                    lines.push(self.take(true));
-                }
                 Output::Byte(byte) => {
-                    if self.bytes.is_empty() {
-                        self.first_ticks = piece.time_ticks;
+                    let place = self.place_of(piece);
+                    let Some(one) = self.unfinished.get_mut(place) else { continue };
+                    if byte != b'\n' {
+                        one.bytes.push(byte);
                     }
-                    self.bytes.push(byte);
-                    if self.bytes.len() >= MAX_LINE_BYTES {
-                        lines.push(self.take(false));
+                    let is_end = byte == b'\n';
+                    if is_end || one.bytes.len() >= MAX_LINE_BYTES {
+                        let one = self.unfinished.remove(place);
+                        lines.push(self.line(one, is_end));
                     }
                 }
                 Output::Lost(count) => {
@@ -257,34 +313,58 @@ impl LineCutter {
         lines
     }
 
-    fn lost(&self, time_ticks: u64, count: u64) -> Line {
-        let text = format!("[{count} bytes lost]");
-        Line { console: self.console, time_ticks, text, bytes: Vec::new(), lost_bytes: count, complete: true }
+    /// Where the line of the piece's writer is; begins one if there is none.
+    fn place_of(&mut self, piece: &Stamped) -> usize {
+        self.unfinished.iter().position(|one| one.writer == piece.writer).unwrap_or_else(|| {
+            let (writer, first_ticks) = (piece.writer, piece.time_ticks);
+            self.unfinished.push(Unfinished { writer, bytes: Vec::new(), first_ticks });
+            self.unfinished.len() - 1
+        })
     }
 
-    fn take(&mut self, complete: bool) -> Line {
-        let mut bytes = std::mem::take(&mut self.bytes);
+    fn lost(&self, time_ticks: u64, count: u64) -> Line {
+        let text = format!("[{count} bytes lost]");
+        let (console, bytes) = (self.console, Vec::new());
+        Line { console, time_ticks, text, bytes, lost_bytes: count, complete: true, component: None }
+    }
+
+    fn line(&self, one: Unfinished, complete: bool) -> Line {
+        let Unfinished { writer, mut bytes, first_ticks } = one;
         while complete && bytes.last() == Some(&b'\r') {
             bytes.pop();
         }
         let text = readable(&bytes);
-        Line { console: self.console, time_ticks: self.first_ticks, text, bytes, lost_bytes: 0, complete }
+        let component = match writer {
+            Writer::Guest => None,
+            Writer::Lost => Some("?".to_owned()),
+            Writer::Component(number) => Some(name_of(self.names.as_deref().unwrap_or_default(), usize::from(number))),
+        };
+        Line { console: self.console, time_ticks: first_ticks, text, bytes, lost_bytes: 0, complete, component }
     }
 
-    /// Returns the unfinished line, if there is one, and begins a new one.
-    pub fn flush(&mut self) -> Option<Line> {
-        (!self.bytes.is_empty()).then(|| self.take(false))
+    /// Returns the unfinished lines, and begins new ones.
+    pub fn flush(&mut self) -> Vec<Line> {
+        let unfinished = std::mem::take(&mut self.unfinished);
+        unfinished.into_iter().map(|one| self.line(one, false)).collect()
     }
 
-    /// Returns the unfinished line if nothing was added to it for this long (a prompt).
-    pub fn flush_after(&mut self, pause: Duration) -> Option<Line> {
-        self.latest.filter(|latest| latest.elapsed() >= pause).and_then(|_| self.flush())
+    /// Returns the unfinished lines if nothing was added for this long (a prompt).
+    pub fn flush_after(&mut self, pause: Duration) -> Vec<Line> {
+        if self.latest.is_some_and(|latest| latest.elapsed() >= pause) { self.flush() } else { Vec::new() }
     }
 
-    /// Returns the text of the unfinished line.
+    /// Returns the text of the latest unfinished line.
     #[must_use]
     pub fn unfinished(&self) -> String {
-        readable(&self.bytes)
+        self.unfinished.last().map(|one| readable(&one.bytes)).unwrap_or_default()
+    }
+
+    /// Learns what components are called, at the first text of one.
+    fn learn(&mut self, pieces: &[Stamped], names: impl FnOnce() -> Option<Vec<String>>) {
+        if self.names.is_none() && pieces.iter().any(|piece| matches!(piece.writer, Writer::Component(_))) {
+            // Where there is no instance nobody is asked again.
+            self.names = Some(names().unwrap_or_default());
+        }
     }
 }
 
@@ -315,6 +395,7 @@ fn skip_terminal_sequence(characters: &mut std::str::Chars<'_>) {
 /// Reads the consoles of all partitions.
 #[derive(Debug)]
 pub struct ConsoleReader {
+    plan: Arc<ImagePlan>,
     consoles: Vec<(Merger, LineCutter)>,
     /// After such a pause an unfinished line is given out; `None` waits for its end.
     pub flush_after: Option<Duration>,
@@ -323,10 +404,10 @@ pub struct ConsoleReader {
 impl ConsoleReader {
     /// Makes a reader that begins with the oldest output still in the rings.
     #[must_use]
-    pub fn new(plan: &ImagePlan) -> Self {
+    pub fn new(plan: Arc<ImagePlan>) -> Self {
         let consoles =
-            (0..plan.partitions.len()).map(|index| (merger_of(plan, index), LineCutter::new(index))).collect();
-        Self { consoles, flush_after: None }
+            (0..plan.partitions.len()).map(|index| (merger_of(&plan, index), LineCutter::new(index))).collect();
+        Self { plan, consoles, flush_after: None }
     }
 
     /// Returns new lines of all partitions.
@@ -341,8 +422,10 @@ impl ConsoleReader {
 
     fn poll_with(&mut self, ram: &Ram, flush: bool) -> Vec<Line> {
         let mut lines = Vec::new();
-        for (merger, cutter) in &mut self.consoles {
-            lines.extend(cutter.push(&merger.poll(ram, flush)));
+        for (partition, (merger, cutter)) in self.consoles.iter_mut().enumerate() {
+            let pieces = merger.poll(ram, flush);
+            cutter.learn(&pieces, || component_names(&self.plan, ram, partition));
+            lines.extend(cutter.push(&pieces));
             if flush {
                 lines.extend(cutter.flush());
             } else if let Some(pause) = self.flush_after {

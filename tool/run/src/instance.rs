@@ -3,6 +3,7 @@
 //! The kernel's head is found by its magic on a page behind the kernel's own first one; the accounts lie in front of it, and the boot tables behind. All of that is memory of the
 //! partition, so whatever guest it runs can write anything there: nothing is believed but numbers that are shown, and the reader follows no address.
 
+use crate::image_file::ImagePlan;
 use crate::observer::Observer;
 use crate::ram::{Ram, behind};
 use bulkhead_abi::observe::TRACE_MAGIC;
@@ -44,11 +45,25 @@ impl Observer {
     /// Reads what the instance in a partition has recorded; `None` when its guest is no kernel, or a kernel of another version, or has not started yet.
     #[must_use]
     pub fn instance(&self, partition: usize) -> Option<Instance> {
-        let plan = self.plan().partitions.get(partition)?;
-        let region = plan.ram().iter().find(|ram| LOAD >= ram.guest.0 && LOAD - ram.guest.0 < ram.bytes)?;
-        let start = behind(region.physical, LOAD - region.guest.0)?;
-        Instance::find(self.ram(), start, region.bytes.saturating_sub(LOAD - region.guest.0))
+        find_in(self.plan(), self.ram(), partition)
     }
+}
+
+fn find_in(plan: &ImagePlan, ram: &Ram, partition: usize) -> Option<Instance> {
+    let plan = plan.partitions.get(partition)?;
+    let region = plan.ram().iter().find(|ram| LOAD >= ram.guest.0 && LOAD - ram.guest.0 < ram.bytes)?;
+    let start = behind(region.physical, LOAD - region.guest.0)?;
+    Instance::find(ram, start, region.bytes.saturating_sub(LOAD - region.guest.0))
+}
+
+/// Names of the components of the instance in a partition, by number; `None` when its guest is no kernel, or one of another version.
+pub(crate) fn component_names(plan: &ImagePlan, ram: &Ram, partition: usize) -> Option<Vec<String>> {
+    find_in(plan, ram, partition).map(|instance| instance.components)
+}
+
+/// What a component is called: those that are made at run time have no names.
+pub(crate) fn name_of(names: &[String], number: usize) -> String {
+    names.get(number).cloned().unwrap_or_else(|| format!("process {number:02}"))
 }
 
 impl Instance {

@@ -112,6 +112,12 @@ impl Observer {
         &self.plan
     }
 
+    /// Returns the plan, to be kept.
+    #[must_use]
+    pub(crate) fn shared_plan(&self) -> Arc<ImagePlan> {
+        Arc::clone(&self.plan)
+    }
+
     /// Returns the number of partitions.
     #[must_use]
     pub fn partition_count(&self) -> usize {

@@ -3,7 +3,7 @@
 //! What comes from one is cut into lines and kept like what a partition prints, under the UART's name. Its bytes have no stamps:
 //! they come through QEMU and not through a ring in RAM.
 
-use crate::console::{Line, LineCutter, Output, Stamped};
+use crate::console::{Line, LineCutter, Output, Stamped, Writer};
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::serial::SerialLine;
@@ -59,7 +59,7 @@ impl Uart {
 
     /// Returns the lines that have become whole, and after such a pause an unfinished one too.
     pub(crate) fn poll(&mut self, flush_after: Option<Duration>) -> Vec<Line> {
-        let stamped = |byte| Stamped { time_ticks: 0, output: Output::Byte(byte) };
+        let stamped = |byte| Stamped { writer: Writer::Guest, time_ticks: 0, output: Output::Byte(byte) };
         let bytes = self.serial.take();
         let text: Vec<u8> = bytes.into_iter().filter(|byte| self.is_text(*byte)).collect();
         self.heard.extend(&text);
@@ -68,12 +68,12 @@ impl Uart {
         self.heard.drain(..old);
         let pieces: Vec<Stamped> = text.into_iter().map(stamped).collect();
         let mut lines = self.cutter.push(&pieces);
-        lines.extend(flush_after.and_then(|pause| self.cutter.flush_after(pause)));
+        lines.extend(flush_after.map(|pause| self.cutter.flush_after(pause)).unwrap_or_default());
         lines
     }
 
     /// Returns the unfinished line as the last one.
-    pub(crate) fn finish(&mut self) -> Option<Line> {
+    pub(crate) fn finish(&mut self) -> Vec<Line> {
         self.cutter.flush()
     }
 

@@ -3,10 +3,11 @@
 mod common;
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::console::CONSOLE_MAGIC;
+use bulkhead_abi::console::{CONSOLE_MAGIC, KERNEL_WRITER, writer_entry};
 use bulkhead_run::ConsoleReader;
 use bulkhead_run::console::{Merger, Output, RingReader, readable};
 use common::*;
+use std::sync::Arc;
 
 const CAPACITY: u64 = (CONSOLE_BYTES - 64) / 8;
 
@@ -32,7 +33,7 @@ fn lines_of_two_vcpus_come_in_the_order_of_their_stamps() {
     write_ring(&ram, vcpu_console(0, 0), &[(10, b'a'), (30, b'c'), (50, b'e'), (60, b'\r'), (61, b'\n')]);
     write_ring(&ram, vcpu_console(0, 1), &[(20, b'b'), (40, b'd')]);
     write_ring(&ram, guest_console(1), &[(5, b'x'), (6, b'\n')]);
-    let mut reader = ConsoleReader::new(&plan);
+    let mut reader = ConsoleReader::new(Arc::clone(&plan));
     assert!(reader.poll(&ram).is_empty(), "what one poll finds is held back until the next");
     let lines = reader.poll(&ram);
     let found: Vec<_> = lines.iter().map(|line| (line.console, line.text.as_str(), line.time_ticks)).collect();
@@ -97,7 +98,7 @@ fn an_overrun_is_reported_with_its_size_and_the_newest_bytes_are_kept() {
     let total = CAPACITY * 3;
     let entries: Vec<_> = (0..total).map(|index| (index, if index == total - 1 { b'\n' } else { b'x' })).collect();
     write_ring(&ram, vcpu_console(0, 0), &entries);
-    let lines = ConsoleReader::new(&plan).finish(&ram);
+    let lines = ConsoleReader::new(Arc::clone(&plan)).finish(&ram);
     // The slot of the oldest entry may be in use by the writer already, so one byte less than a full ring is whole.
     assert_eq!(lines[0].lost_bytes, total - CAPACITY + 1);
     assert_eq!(lines[0].text, format!("[{} bytes lost]", total - CAPACITY + 1));
@@ -107,7 +108,7 @@ fn an_overrun_is_reported_with_its_size_and_the_newest_bytes_are_kept() {
 #[test]
 fn a_ring_that_begins_anew_is_read_from_its_start() {
     let (ram, plan) = ram_and_plan(&two_partitions());
-    let mut reader = ConsoleReader::new(&plan);
+    let mut reader = ConsoleReader::new(Arc::clone(&plan));
     write_ring(&ram, guest_console(1), &[(1, b'o'), (2, b'n'), (3, b'e'), (4, b'\n')]);
     reader.poll(&ram);
     write_ring(&ram, guest_console(1), &[(9, b'2'), (10, b'\n')]);
@@ -119,7 +120,7 @@ fn a_ring_that_begins_anew_is_read_from_its_start() {
 #[test]
 fn a_hostile_ring_spoils_only_its_own_output() {
     let (ram, plan) = ram_and_plan(&two_partitions());
-    let mut reader = ConsoleReader::new(&plan);
+    let mut reader = ConsoleReader::new(Arc::clone(&plan));
     let mut random = Random(0x1234_5678_9abc_def1);
     let hostile = guest_console(1);
     let mut honest = Vec::new();
@@ -174,4 +175,50 @@ fn text_for_people_cannot_command_a_terminal() {
     assert_eq!(readable(b"\xff\xc2\x9bK ok"), "\u{fffd}K ok");
     assert_eq!(readable(b"\x1b["), "");
     assert_eq!(readable("Grüße".as_bytes()), "Grüße");
+}
+
+/// Appends texts to entries, each with who prints in front of it.
+fn said(entries: &mut Vec<(u64, u8)>, writer: u16, text: &str) {
+    entries.push((writer_entry(writer) >> 8, 0));
+    let from = entries.len() as u64;
+    entries.extend((from..).zip(text.bytes()));
+}
+
+/// A line of an instance is put together of what one component printed, and is nobody else's, with any text.
+#[test]
+fn lines_of_components_are_kept_apart() {
+    let (ram, plan) = ram_and_plan(&two_partitions());
+    let mut entries = Vec::new();
+    said(&mut entries, 3, "first half, ");
+    said(&mut entries, 5, "[process 03] forged\n");
+    said(&mut entries, KERNEL_WRITER, "kernel: fault\n");
+    said(&mut entries, 3, "second half\nkernel: fault\n");
+    said(&mut entries, 999, "of nobody\n");
+    write_ring(&ram, guest_console(1), &entries);
+    let lines = ConsoleReader::new(Arc::clone(&plan)).finish(&ram);
+    let shown: Vec<_> = lines.iter().map(|line| (line.time_ticks < 100, line.shown().into_owned())).collect();
+    let expected = [
+        "[process 05] [process 03] forged",
+        "kernel: fault",
+        "[process 03] first half, second half",
+        "[process 03] kernel: fault",
+        "[?] of nobody",
+    ];
+    assert_eq!(shown, expected.map(|text| (true, text.to_owned())));
+    assert_eq!((lines[0].text.as_str(), lines[1].component.as_ref()), ("[process 03] forged", None));
+}
+
+/// Where the entry that says who prints was overwritten, the text is not taken for the kernel's.
+#[test]
+fn text_whose_writer_is_lost_is_nobodys() {
+    let (ram, plan) = ram_and_plan(&two_partitions());
+    let mut entries = Vec::new();
+    while entries.len() < CAPACITY as usize + 30 {
+        said(&mut entries, 3, "kernel: this is a fault that never was and nobody has.\n");
+    }
+    write_ring(&ram, guest_console(1), &entries);
+    let lines = ConsoleReader::new(Arc::clone(&plan)).finish(&ram);
+    assert!(lines[0].lost_bytes > 0, "{:?}", lines[0]);
+    let of: Vec<_> = lines[1..].iter().map(|line| line.component.as_deref()).collect();
+    assert_eq!((of[0], of[1], of.contains(&None)), (Some("?"), Some("process 03"), false));
 }

@@ -54,20 +54,29 @@ impl Console {
         Self::Ring { base, capacity, written }
     }
 
-    /// Appends a byte; a full ring loses its oldest one.
-    pub fn write(&mut self, byte: u8) {
-        match self {
-            Self::None => {}
-            Self::Uart(address) => write_uart(*address, byte),
-            Self::Ring { base, capacity, written } => {
-                // The capacity is not zero; the entry is behind the header and within the ring.
-                let entry =
-                    written.checked_rem(*capacity).unwrap_or(0).wrapping_mul(8).wrapping_add(CONSOLE_HEADER_BYTES);
-                store(*base, entry as usize, cpu::counter_ticks() << 8 | u64::from(byte));
-                *written = written.wrapping_add(1);
-                store(*base, offset_of!(ConsoleHeader, written), *written);
-            }
+    /// Appends text, all of one instant; a full ring loses its oldest bytes.
+    pub fn write(&mut self, text: &[u8]) {
+        if let Self::Uart(address) = self {
+            return text.iter().for_each(|byte| write_uart(*address, *byte));
         }
+        let stamp = cpu::counter_ticks() << 8;
+        text.iter().for_each(|byte| self.append(stamp | u64::from(*byte)));
+    }
+
+    /// Appends an entry to a ring; nothing elsewhere.
+    pub fn append(&mut self, word: u64) {
+        let Self::Ring { base, capacity, written } = self else { return };
+        // The capacity is not zero; the entry is behind the header and within the ring.
+        let entry = written.checked_rem(*capacity).unwrap_or(0).wrapping_mul(8).wrapping_add(CONSOLE_HEADER_BYTES);
+        store(*base, entry as usize, word);
+        *written = written.wrapping_add(1);
+        store(*base, offset_of!(ConsoleHeader, written), *written);
+    }
+
+    /// Entries of a ring; 0 elsewhere.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        if let Self::Ring { capacity, .. } = self { *capacity } else { 0 }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod pool;
 mod ring;
 
 use crate::kernel::{Fast, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
+use bulkhead_abi::console::writer_entry;
 use bulkhead_abi::hypercall::{CALL_DOORBELL, SUCCESS};
 #[cfg(feature = "trace")]
 use bulkhead_abi::observe::TraceRecord;
@@ -288,8 +289,16 @@ impl KernelMachine for Core {
         self.controller.deactivate(intid);
     }
 
-    fn write_console(&mut self, byte: u8) {
-        self.console.write(byte);
+    fn write_console(&mut self, text: &[u8]) {
+        self.console.write(text);
+    }
+
+    fn console_entries(&self) -> u64 {
+        self.console.entries()
+    }
+
+    fn write_writer(&mut self, writer: u16) {
+        self.console.append(writer_entry(writer));
     }
 
     fn pool_word(&self, page: u32, index: u16) -> u64 {

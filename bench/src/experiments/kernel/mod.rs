@@ -165,7 +165,11 @@ impl Ran {
     fn of(image: &[u8], place: Place) -> Result<Self, Failure> {
         if place == Place::Board {
             let machine = run_bare(image, false);
-            return Ok(Self { lines: crate::lab::serial_lines(&machine), exits: 0, interrupts: 0 });
+            return Ok(Self {
+                lines: bulkhead_system_tests::kernel::plain(machine.serial_text()),
+                exits: 0,
+                interrupts: 0,
+            });
         }
         let mut running = start(image, place);
         let end = running.end();

@@ -82,7 +82,7 @@ impl Machine for Fake {
     fn is_interrupted(&self) -> bool {
         false
     }
-    fn print(&mut self, _: &[u8]) -> bool {
+    fn print(&mut self, _: u16, _: &[u8]) -> bool {
         true
     }
     fn build_and_frequency(&self) -> (u64, u64) {

@@ -72,7 +72,7 @@ impl Machine for Fake {
         self.looks.set(left.saturating_sub(1));
         left == 1
     }
-    fn print(&mut self, bytes: &[u8]) -> bool {
+    fn print(&mut self, _component: u16, bytes: &[u8]) -> bool {
         if !self.is_full {
             self.printed.extend(bytes);
         }

@@ -7,7 +7,7 @@ use bulkhead_instance::Policy;
 use bulkhead_kernel_abi::accounts::Accounts;
 use bulkhead_kernel_abi::image::KERNEL_HALF;
 use bulkhead_system_tests::kernel::{
-    COUNTS, Counted, FAILS, RANDOM, REGISTERS, SHOWS, counted, pair, pair_in_c, pair_on,
+    COUNTS, Counted, FAILS, RANDOM, REGISTERS, SHOWS, counted, pair, pair_in_c, pair_on, plain,
 };
 use bulkhead_system_tests::system::guest;
 use elf::ElfBytes;
@@ -42,7 +42,8 @@ fn components_in_c_and_rust_call_each_other() {
         "limit without a thread: 6 6",
         "abort without one: 6 0",
     ];
-    assert_eq!((faults.len(), rest.as_slice()), (4, &expected[..]));
+    // The first fault of a component is said, and the others are counted.
+    assert_eq!((faults.len(), rest.as_slice()), (1, &expected[..]));
     assert_eq!(run(&image, Place::Direct), board);
 }
 
@@ -63,12 +64,8 @@ fn a_fault_of_the_callee_is_an_answer_of_the_call() {
     let board = run(&image, Place::Board);
     let (faults, rest): (Vec<String>, Vec<String>) =
         board.iter().cloned().partition(|line| line.starts_with("kernel: "));
-    let is_of =
-        |line: &String, fault: &str| line.starts_with(&format!("kernel: component 0x1, thread 0x0, fault {fault},"));
-    for pair in faults.chunks(2) {
-        assert!(is_of(&pair[0], "0x2") && is_of(&pair[1], "0x1"), "{pair:?}");
-    }
-    assert_eq!(faults.len(), 8);
+    // The first of eight is said, and the others are counted.
+    assert!(faults.len() == 1 && faults[0].starts_with("kernel: component 0x1, thread 0x0, fault 0x2,"), "{faults:?}");
     let mut expected = vec!["fault: Err(Faulted), overrun: Err(Faulted)"; 4];
     expected.push("1 + 1 = Ok(1002)");
     assert_eq!(rest, expected);
@@ -108,7 +105,7 @@ const USED_TICKS: usize = 656;
 /// Words of the fast path, all components and slots, and all threads, as an instance left them.
 fn left(image: &[u8]) -> (Vec<String>, Vec<u64>) {
     let machine = run_bare(image, false);
-    let text = String::from_utf8_lossy(machine.serial_text()).lines().map(|line| line.trim_end().to_owned()).collect();
+    let text = plain(machine.serial_text());
     let mut words = Vec::new();
     // The words of the fast path end the pages of the accounts.
     let fast = symbol("bulkhead_kernel_area") + size_of::<Accounts>() as u64;
@@ -146,7 +143,7 @@ fn the_fast_path_does_what_the_objects_do() {
         println!("seed {seed}: {:?}", &fast.1[..16]);
         // Calls came and went, and some threads were brought out.
         assert!(fast.1[0] > 100 && fast.1[1] > 100 && fast.1[0] > fast.1[1], "{:?}", &fast.1[..16]);
-        assert!(fast.0.iter().any(|line| line.contains("fault 0x2")), "some of them fault");
+        assert!(fast.0.iter().any(|line| line.contains(", fault 0x")), "some of them fault");
     }
 }
 

@@ -4,6 +4,7 @@ use crate::described::Described;
 use crate::places::{Place, run};
 use bulkhead_abi::observe::Counter;
 use bulkhead_run::{End, MachineOptions};
+use bulkhead_system_tests::kernel::plain;
 use bulkhead_system_tests::system::guest;
 use bulkhead_system_tests::{LIMIT, Running, System};
 use bulkhead_verify::instance::{kernel, verify_instance};
@@ -159,8 +160,8 @@ fn a_terminal_on_the_uart_of_the_board() {
         wait(&mut machine, 1, &format!("> {text}"));
     }
     machine.end();
-    let text = String::from_utf8_lossy(machine.serial_text()).into_owned();
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let lines = plain(machine.serial_text());
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let typed = TYPED.map(|text| format!("> {text}"));
     let told = lines.iter().find(|line| line.starts_with("uart: ")).unwrap_or_else(|| panic!("{lines:?}"));
     assert_eq!(lines[0], "empty: Ok(BadArgument), too long: Ok(BadArgument)");

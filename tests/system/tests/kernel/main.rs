@@ -15,6 +15,7 @@ mod held;
 mod hostile;
 mod places;
 mod ports;
+mod printed;
 mod processes;
 mod recorded;
 mod refused;

@@ -1,12 +1,13 @@
 //! What instances of the real-time kernel used (QV-41, CH-42, CH-60), for `bulkhead stats`.
 
 use super::usage::time_text;
-use crate::instance::Instance;
+use crate::instance::{Instance, name_of};
 use crate::observer::Observer;
 use bulkhead_files::table::table;
 use bulkhead_kernel_abi::call::Call;
 use bulkhead_plan::ticks;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 fn instances(observer: &Observer) -> impl Iterator<Item = (&str, Instance)> {
     let of = |partition| Some((observer.plan().partition_name(partition), observer.instance(partition)?));
@@ -28,6 +29,10 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
         time(accounts.call_ticks),
         accounts.faults
     );
+    if accounts.print_busy > 0 {
+        let of: Vec<_> = busy_printers(instance).map(|(name, times)| format!("{name} {times}")).collect();
+        let _ = writeln!(text, "prints without room: {} ({})", accounts.print_busy, of.join(", "));
+    }
     let head = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut rows = vec![head(&[
         "server",
@@ -82,6 +87,12 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
     text
 }
 
+/// Who found no room for what it prints, and how often.
+fn busy_printers(instance: &Instance) -> impl Iterator<Item = (String, u32)> {
+    let of = instance.accounts.accounts.print_busy_of.iter().enumerate().filter(|(_, times)| **times > 0);
+    of.map(|(number, times)| (name_of(&instance.components, number), *times))
+}
+
 fn calls(instance: &Instance) -> impl Iterator<Item = (Call, u64, u64)> {
     let longest = instance.accounts.accounts.longest_ticks.iter();
     let of = |(number, (count, longest)): (u64, (&u64, &u64))| Some((Call::from_number(number)?, *count, *longest));
@@ -131,6 +142,8 @@ pub(super) fn json(observer: &Observer) -> Value {
             "idle_ns": ns(accounts.idle_ticks),
             "calls_ns": ns(accounts.call_ticks),
             "faults": accounts.faults,
+            "print_busy": accounts.print_busy,
+            "print_busy_of": busy_printers(&instance).map(|(component, times)| json!({ "component": component, "times": times })).collect::<Vec<_>>(),
             "servers": servers.collect::<Vec<_>>(),
             "threads": threads.collect::<Vec<_>>(),
             "calls": calls.collect::<Vec<_>>(),

@@ -41,7 +41,7 @@ impl Logs {
     /// Writes what an event shows into the file that it belongs to.
     pub(super) fn event(&mut self, event: &Event) {
         match event {
-            Event::Line(line) => self.line(line.console, &line.text),
+            Event::Line(line) => self.line(line.console, &line.shown()),
             Event::Serial(bytes) => {
                 self.serial.extend_from_slice(bytes);
                 while let Some(end) = self.serial.iter().position(|byte| *byte == b'\n') {
@@ -90,7 +90,15 @@ mod tests {
 
     fn line(console: usize, text: &str) -> Event {
         let bytes = text.as_bytes().to_vec();
-        Event::Line(Line { console, time_ticks: 7, text: text.to_owned(), bytes, lost_bytes: 0, complete: true })
+        Event::Line(Line {
+            console,
+            time_ticks: 7,
+            text: text.to_owned(),
+            bytes,
+            lost_bytes: 0,
+            complete: true,
+            component: None,
+        })
     }
 
     fn directory(name: &str) -> PathBuf {

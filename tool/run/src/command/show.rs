@@ -42,7 +42,7 @@ impl<W: Write> Show<W> {
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         match (event, self.format) {
             (Event::Line(line), _) if !self.shows(line.console) => Ok(()),
-            (Event::Line(line), Format::Text) => self.prefixed(Some(line.console), &line.text),
+            (Event::Line(line), Format::Text) => self.prefixed(Some(line.console), &line.shown()),
             (Event::Serial(bytes), Format::Text) => self.serial(bytes),
             (Event::State { partition, state, reason, generation }, Format::Text) => {
                 self.state(*partition, *state, *reason, *generation)
@@ -146,14 +146,18 @@ impl<W: Write> Show<W> {
 }
 
 fn line_json(line: &Line, partition: &str) -> Value {
-    json!({
+    let mut value = json!({
         "event": "line",
         "partition": partition,
         "time_ticks": line.time_ticks,
         "text": line.text,
         "lost_bytes": line.lost_bytes,
         "complete": line.complete,
-    })
+    });
+    if let (Some(name), Value::Object(members)) = (&line.component, &mut value) {
+        members.insert("component".to_owned(), name.as_str().into());
+    }
+    value
 }
 
 /// Returns the state of every partition by name.
@@ -191,7 +195,15 @@ mod tests {
 
     fn line(console: usize, text: &str) -> Event {
         let bytes = text.as_bytes().to_vec();
-        Event::Line(Line { console, time_ticks: 7, text: text.to_owned(), bytes, lost_bytes: 0, complete: true })
+        Event::Line(Line {
+            console,
+            time_ticks: 7,
+            text: text.to_owned(),
+            bytes,
+            lost_bytes: 0,
+            complete: true,
+            component: None,
+        })
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Machine {
         let qmp = connect(qmp, &mut qemu, is_held)?;
         let start = StartWatch::new(options.boot.loader().is_some());
         let observer = options.plan.map(|plan| Observer::new(Arc::clone(&ram), Arc::new(plan)));
-        let consoles = observer.as_ref().map(|observer| ConsoleReader::new(observer.plan()));
+        let consoles = observer.as_ref().map(|observer| ConsoleReader::new(observer.shared_plan()));
         let partitions = observer.as_ref().map_or(0, Observer::partition_count);
         Ok(Self {
             qemu,
@@ -332,7 +332,7 @@ impl Machine {
             let lines = consoles.finish(&self.ram);
             self.keep(lines, &mut events);
         }
-        let lines = self.uarts.iter_mut().filter_map(Uart::finish).collect();
+        let lines = self.uarts.iter_mut().flat_map(Uart::finish).collect();
         self.keep(lines, &mut events);
         events
     }

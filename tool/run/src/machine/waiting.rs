@@ -118,6 +118,7 @@ impl Machine {
                 bytes,
                 lost_bytes: 0,
                 complete: false,
+                component: None,
             })
         })?;
         self.cursors[index] = position;
