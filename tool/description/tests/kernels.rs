@@ -200,9 +200,9 @@ fn bounds_are_printed() {
         std::fs::write(&snapshot, &text).expect("a snapshot can be written");
     }
     assert_eq!(std::fs::read_to_string(&snapshot).unwrap_or_default(), text);
-    // R = 2 ms + 88 us + 400 us + 4 % of (R - 400 us).
-    assert_eq!((PASSAGE + PASSAGE + EXCHANGE) * 16, 88_000);
-    assert_eq!(laid.servers[1].bound_ns, Some(2_575_008));
+    // R = 2 ms + 132.8 us + 400 us + 4 % of (R - 400 us).
+    assert_eq!((PASSAGE + PASSAGE + EXCHANGE) * 16, 132_800);
+    assert_eq!(laid.servers[1].bound_ns, Some(2_621_680));
 }
 
 /// CH-50, CH-53, CH-63, QV-37: who schedules has its scheduler and its threads by label, each of these has a claim of its own with the number that the description says, a
