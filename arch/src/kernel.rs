@@ -3,8 +3,8 @@
 //! [`crate::el1::kernel`] implements the trait by registers; [`crate::fake::kernel`] by ordinary memory, so that the kernel's logic runs as host tests.
 //! The rejected alternative, the monitor's [`crate::Machine`], names EL2's registers in each of its traits: a kernel has other controls, and no guest.
 
-pub use bulkhead_abi::console::KERNEL_WRITER;
 use bulkhead_arm::Intid;
+pub use bulkhead_kernel_abi::console::KERNEL_WRITER;
 
 /// Offsets of a thread's registers where the vectors keep them, from x0 on (`el1/kernel/vectors.s`); x0 to x30 are the first. While the thread runs
 /// SP_EL1 points there, so it is at a multiple of 16.

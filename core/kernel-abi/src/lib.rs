@@ -36,6 +36,7 @@ pub mod boot;
 pub mod call;
 pub mod capability;
 pub mod code;
+pub mod console;
 pub mod image;
 mod numbers;
 

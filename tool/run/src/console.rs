@@ -5,7 +5,7 @@
 //! image file, keeps its own index, reads at most one ring's worth per poll, and clamps stamps so that they never go back
 //! within a ring. A lying guest can spoil its own output and nothing else.
 //!
-//! The real-time kernel says in its ring which component prints ([`bulkhead_abi::console::writer_of`]). A line is then put together of what one component printed,
+//! The real-time kernel says in its ring which component prints ([`bulkhead_kernel_abi::console::writer_of`]). A line is then put together of what one component printed,
 //! with others in between, and carries its name: no component can print what is taken for a line of another one or of the kernel. Without that entry lost,
 //! nobody knows whose text it is, and the line says so.
 //!
@@ -17,8 +17,9 @@ use crate::image_file::ImagePlan;
 use crate::instance::{component_names, name_of};
 use crate::ram::{Ram, behind};
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader, KERNEL_WRITER, writer_of};
+use bulkhead_abi::console::{CONSOLE_HEADER_BYTES, CONSOLE_MAGIC, ConsoleHeader};
 use bulkhead_kernel_abi::MAX_COMPONENTS;
+use bulkhead_kernel_abi::console::{KERNEL_WRITER, writer_of};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;

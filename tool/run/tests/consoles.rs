@@ -3,7 +3,8 @@
 mod common;
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::console::{CONSOLE_MAGIC, KERNEL_WRITER, writer_entry};
+use bulkhead_abi::console::CONSOLE_MAGIC;
+use bulkhead_kernel_abi::console::{KERNEL_WRITER, writer_entry};
 use bulkhead_run::ConsoleReader;
 use bulkhead_run::console::{Merger, Output, RingReader, readable};
 use common::*;

@@ -12,13 +12,13 @@ pub mod pool;
 mod ring;
 
 use crate::kernel::{Fast, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
-use bulkhead_abi::console::writer_entry;
 use bulkhead_abi::hypercall::{CALL_DOORBELL, SUCCESS};
 #[cfg(feature = "trace")]
 use bulkhead_abi::observe::TraceRecord;
 use bulkhead_arm::{Intid, timer};
 use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
 use bulkhead_kernel_abi::capability::right;
+use bulkhead_kernel_abi::console::writer_entry;
 use bulkhead_kernel_abi::image::{self, Epitaph, Head};
 use bulkhead_kernel_abi::{Kind, MAX_COMPONENTS};
 use console::Console;
