@@ -2,6 +2,7 @@
 
 use crate::described::Described;
 use crate::places::{Place, run};
+use bulkhead_description::kernel::{EXCHANGE, PASSAGE};
 
 /// 1 ms at 62.5 MHz.
 const MILLISECOND: u64 = 62_500;
@@ -73,6 +74,7 @@ fn a_crash_loop_costs_a_control_loop_no_period() {
         assert!(faults >= 20, "{faults} faults");
         let (quiet, busy) = (worst(quiet), worst(busy));
         println!("worst response {quiet} alone, {busy} beside {faults} faults");
-        assert!(busy < quiet + 2 * 2500, "{quiet} alone, {busy} beside {faults} faults");
+        // What bounds of servers count for the kernel: a passage that is under way, and the end of another one with an exchange. 5,173 were seen.
+        assert!(busy < quiet + 2 * PASSAGE + EXCHANGE, "{quiet} alone, {busy} beside {faults} faults");
     }
 }

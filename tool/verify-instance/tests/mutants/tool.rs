@@ -192,7 +192,8 @@ fn a_port_is_the_partitions() {
     let (telemetry, orders) = (said("telemetry", 0x1010_0000), said("orders", 0x1011_0000));
     let nothing: fn(&mut Mutant) = |_| ();
     assert_eq!(found(nothing, |_| ()), []);
-    let changes: [(&str, &String, fn(&mut Mutant), fn(&mut System)); 4] = [
+    type Change<'a> = (&'a str, &'a String, fn(&mut Mutant), fn(&mut System));
+    let changes: [Change<'_>; 4] = [
         ("values of another size", &telemetry, nothing, |system| system.channels[0].message_bytes = 48),
         ("messages of another size", &orders, nothing, |system| system.channels[1].message_bytes = 199),
         ("the doorbell of another channel", &telemetry, |mutant| doorbell(mutant, 1), |_| ()),
