@@ -175,7 +175,8 @@ pub trait KernelMachine {
     fn seen(&mut self) -> Option<&mut Seen> {
         None
     }
-    /// Writes a record with the time of now: one of the `TRACE_` kinds of `core/abi`, its small argument, and two more.
+    /// Writes a record with the time of now: one of the `TRACE_` kinds, its small argument, and two more.
+    // Inlined for the same reason: nothing is left of it.
     #[inline(always)]
     fn record(&mut self, _kind: u16, _small: u32, _first: u64, _second: u64) {}
 }

@@ -6,14 +6,14 @@
 //! its times are longer, and its order of events is that of the rules.
 
 use crate::Kernel;
-use bulkhead_abi::observe::{
-    TRACE_BLOCK, TRACE_BUDGET, TRACE_COMPONENT_CALL, TRACE_COMPONENT_FAULT, TRACE_COMPONENT_RETURN, TRACE_SEND,
-    TRACE_SWITCH, TRACE_TOP_HALF, TRACE_VETO, TRACE_WAKE,
-};
+use bulkhead_abi::observe::{TRACE_BLOCK, TRACE_BUDGET, TRACE_SWITCH, TRACE_WAKE};
 use bulkhead_arch::kernel::{KernelMachine, Seen};
 use bulkhead_arm::Intid;
 use bulkhead_kernel_abi::accounts::FaultRecord;
 use bulkhead_kernel_abi::call::Call;
+use bulkhead_kernel_abi::trace::{
+    TRACE_COMPONENT_CALL, TRACE_COMPONENT_FAULT, TRACE_COMPONENT_RETURN, TRACE_SEND, TRACE_TOP_HALF, TRACE_VETO,
+};
 use bulkhead_kernel_abi::{Code, Kind};
 use bulkhead_sched::Members;
 use bulkhead_sched::kernel::{Next as Chosen, Stint};

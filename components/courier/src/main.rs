@@ -59,7 +59,7 @@ fn main(argument: u64) {
                 loop {
                     match outbox.send(&number.to_le_bytes()) {
                         Ok(Notified::Rung | Notified::NoDoorbell) => break,
-                        // Whoever takes from the other end takes its time.
+                        // Who takes from the other end takes its time.
                         Err(SendError::Full) => {
                             let _ = call::receive(0, call::counter_ticks() + look);
                         }

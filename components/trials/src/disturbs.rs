@@ -5,7 +5,7 @@ use bulkhead_component::driver::interrupt_done;
 use bulkhead_component::{call, interface, println};
 use core::hint::black_box;
 
-/// Computes without a pause, and then tells whoever waits for the end.
+/// Computes without a pause, and then tells who waits for the end.
 pub(crate) fn spin(milliseconds: u64) {
     let end = call::counter_ticks() + milliseconds * MILLISECOND;
     let mut rounds = 0_u64;

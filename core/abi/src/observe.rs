@@ -224,19 +224,5 @@ pub const TRACE_BUDGET: u16 = 11;
 /// only from `first` on, and the server `small` paid for the loading until then, as it ran last. Ticks, as in the accounts.
 pub const TRACE_CHARGE: u16 = 12;
 
-/// Of an instance of the real-time kernel, whose slots are its threads: a thread goes into another component; `small` = thread, `first` = component that it leaves,
-/// `second` = component that it is in.
-pub const TRACE_COMPONENT_CALL: u16 = 13;
-/// Of an instance: a thread comes back; `small` = thread, `first` and `second` as above.
-pub const TRACE_COMPONENT_RETURN: u16 = 14;
-/// Of an instance: a thread sends; `small` = thread, `first` = end point, `second` = bits.
-pub const TRACE_SEND: u16 = 15;
-/// Of an instance: a server is passed over, since a scheduler says so; `small` = server.
-pub const TRACE_VETO: u16 = 16;
-/// Of an instance: a thread is stopped where it was; `small` = kind of the fault, `first` = thread and component << 16, `second` = program counter.
-pub const TRACE_COMPONENT_FAULT: u16 = 17;
-/// Of an instance: an interrupt is signalled to its driver; `small` = INTID, `first` = server that pays.
-pub const TRACE_TOP_HALF: u16 = 18;
-
 const _: () = assert!(size_of::<TraceRecord>() == 32);
 const _: () = assert!(size_of::<CounterPage>() <= 4096);

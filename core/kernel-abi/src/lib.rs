@@ -39,6 +39,7 @@ pub mod code;
 pub mod console;
 pub mod image;
 mod numbers;
+pub mod trace;
 
 pub use capability::{Capability, Kind};
 pub use code::Code;

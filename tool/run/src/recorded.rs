@@ -10,6 +10,7 @@ use crate::trace::LiveRing;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::{self as abi, TraceRecord};
 use bulkhead_kernel_abi::image::TRACE_BYTES;
+use bulkhead_kernel_abi::trace as kinds;
 use bulkhead_trace::decode::ticks_to_ns as time_ns;
 use bulkhead_trace::ring::{Batch, RingReader};
 use bulkhead_trace::{CoreLayout, EventKind, ServerLayout, SlotLayout, Timeline};
@@ -149,12 +150,12 @@ impl Recorded {
             abi::TRACE_BLOCK => Some(EventKind::Block { slot: thread(small.into())? }),
             abi::TRACE_BUDGET if first == 1 => Some(EventKind::Exhausted { server: server(small.into())? }),
             abi::TRACE_BUDGET => Some(EventKind::Replenished { server: server(small.into())?, budget_ns: None }),
-            abi::TRACE_COMPONENT_CALL => mark(Some(thread(small.into())?), format!("calls {to} from {from}")),
-            abi::TRACE_COMPONENT_RETURN => mark(Some(thread(small.into())?), format!("returns from {from} to {to}")),
-            abi::TRACE_SEND => mark(Some(thread(small.into())?), format!("sends {second:#x} to end point {first}")),
-            abi::TRACE_VETO => mark(None, format!("server {} is passed over", server(small.into())?)),
-            abi::TRACE_TOP_HALF => mark(None, format!("interrupt {small} for server {}", server(first)?)),
-            abi::TRACE_COMPONENT_FAULT => {
+            kinds::TRACE_COMPONENT_CALL => mark(Some(thread(small.into())?), format!("calls {to} from {from}")),
+            kinds::TRACE_COMPONENT_RETURN => mark(Some(thread(small.into())?), format!("returns from {from} to {to}")),
+            kinds::TRACE_SEND => mark(Some(thread(small.into())?), format!("sends {second:#x} to end point {first}")),
+            kinds::TRACE_VETO => mark(None, format!("server {} is passed over", server(small.into())?)),
+            kinds::TRACE_TOP_HALF => mark(None, format!("interrupt {small} for server {}", server(first)?)),
+            kinds::TRACE_COMPONENT_FAULT => {
                 let component = self.component_name(first >> 16);
                 mark(thread(first & 0xffff), format!("fault {small} in {component} at {second:#x}"))
             }

@@ -35,9 +35,9 @@ bulkhead_kernel_vectors:
     mrs     x9, ESR_EL1
     mov     w10, #0x56000000                            // SVC of AArch64; its number is below
     sub     x9, x9, x10
-    // A test takes the three branches out of the text, and all goes the slow way.
-    // A kernel that records has been assembled without them.
 .if {all_slow} == 0
+    // A test takes the three branches out of the text, and all goes the slow way. A kernel that records has been assembled without them, since its calls
+    // are recorded there.
 .globl bulkhead_kernel_is_invoke
 bulkhead_kernel_is_invoke:
     cbz     x9, bulkhead_kernel_invoke

@@ -1,11 +1,9 @@
 //! What a kernel that records tells of itself, read in the machine's RAM: the same on each run, on the board and in `direct`.
 
 use bulkhead_abi::PhysicalAddress;
-use bulkhead_abi::observe::{
-    TRACE_BLOCK, TRACE_BUDGET, TRACE_COMPONENT_CALL, TRACE_COMPONENT_RETURN, TRACE_SEND, TRACE_SWITCH, TRACE_TOP_HALF,
-    TRACE_WAKE, TraceRecord,
-};
+use bulkhead_abi::observe::{TRACE_BLOCK, TRACE_BUDGET, TRACE_SWITCH, TRACE_WAKE, TraceRecord};
 use bulkhead_kernel_abi::image::{LOAD, RAM};
+use bulkhead_kernel_abi::trace::{TRACE_COMPONENT_CALL, TRACE_COMPONENT_RETURN, TRACE_SEND, TRACE_TOP_HALF};
 use bulkhead_run::End;
 use bulkhead_run::instance::Instance;
 use bulkhead_run::recorded::Recorded;
