@@ -342,7 +342,7 @@ fn next(words: &mut BTreeMap<u64, u64>) -> u64 {
 
 /// One time in four it writes any word of its page: plausible indices and incarnations, exports that are another wire's, anything.
 fn scribble(words: &mut BTreeMap<u64, u64>) {
-    if next(words) % 4 != 0 {
+    if !next(words).is_multiple_of(4) {
         return;
     }
     let word = [0, 0, 1, 8 + next(words) % 32][(next(words) % 4) as usize];
@@ -351,11 +351,11 @@ fn scribble(words: &mut BTreeMap<u64, u64>) {
     let plausible = [
         own.wrapping_add(next(words) % 20),
         own.wrapping_sub(next(words) % 20),
-        (1 + next(words) % 2) << 32 | next(words) % 40,
+        ((1 + next(words) % 2) << 32) | (next(words) % 40),
     ];
     let index = [0, 0, 0, 1, 2, next(words) << 8];
     let bits = [1, 0b101, 0b111, 0b1000, 0b1001, next(words) << 8];
-    let entry = if word % 2 == 0 { index } else { bits };
+    let entry = if word.is_multiple_of(2) { index } else { bits };
     let value = if word < 8 { plausible[(next(words) % 3) as usize] } else { entry[(next(words) % 6) as usize] };
     words.insert(address, value);
 }
@@ -376,7 +376,7 @@ fn a_peer_that_writes_anything_at_any_moment_gets_what_is_exported_to_it() {
         let mut honest = 0;
         for step in 0..30 {
             other.ring(0);
-            let sends = next(&mut other.core().shared.borrow_mut()) % 3 == 0;
+            let sends = next(&mut other.core().shared.borrow_mut()).is_multiple_of(3);
             if sends {
                 honest += 1;
                 other.write(1, honest, 1, 0b1000);
