@@ -358,7 +358,8 @@ fn either_of_two_kernels_is_accepted() {
     let strange = bulkhead_verify_instance::Expected { text: [0; 32], ..ours };
     for both in [strange.or(other), other.or(strange)] {
         let kinds: Vec<Kind> = bulkhead_verify_instance::verify(&bytes, &both).iter().map(|one| one.kind).collect();
-        assert_eq!(kinds, [Kind::Kernel]);
+        // By its text, and where its memory ends differently by that too.
+        assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == Kind::Kernel), "{kinds:?}");
     }
 }
 
