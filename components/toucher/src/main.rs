@@ -23,7 +23,7 @@ const UARTFR: u64 = 0x18;
 
 static DATA: [AtomicU64; MOST as usize * STEP] = [const { AtomicU64::new(0) }; MOST as usize * STEP];
 
-// So many stops, 4,160 bytes apart: each counts x0 down, and goes to the next one or back.
+// Stops 4,160 bytes apart: each counts x0 down, and goes to the next one or back.
 global_asm!(
     ".section .text.stops, \"ax\"",
     ".balign 64",

@@ -28,13 +28,13 @@ bulkhead_component::slots! {
 const SERVES: u8 = 1;
 /// Watches how long the thread that serves is at it.
 const WATCHES: u8 = 2;
-/// Computes for so many milliseconds, and then says that it is over.
+/// Computes for a number of milliseconds, and then says that it is over.
 const SPINS: u8 = 3;
-/// Takes interrupts for so many milliseconds.
+/// Takes interrupts for a number of milliseconds.
 const STORM: u8 = 4;
-/// Does so many rounds of a job, and says how long it took.
+/// Does a number of rounds of a job, and says how long it took.
 const WORKS: u8 = 5;
-/// Polls each so many microseconds until the job is done.
+/// Polls at a distance in microseconds until the job is done.
 const POLLS: u8 = 6;
 /// The same as the job's scheduler.
 const SCHEDULES: u8 = 7;

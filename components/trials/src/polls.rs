@@ -23,7 +23,7 @@ pub(crate) fn work(milliseconds: u64) {
     println!("job: {ticks} ticks");
 }
 
-/// Ticks of so many microseconds.
+/// Ticks of a number of microseconds.
 fn period(microseconds: u64) -> u64 {
     microseconds * MILLISECOND / 1000
 }

@@ -64,7 +64,7 @@ fn what_ends_its_own_caller_is_ended_at_its_cost() {
     }
 }
 
-/// The same of a callee that destroys itself: its caller goes on.
+/// The same of a callee that destroys itself: its caller continues.
 #[test]
 fn a_callee_that_destroys_itself_is_ended_at_its_callers_cost() {
     for at in 1..40 {

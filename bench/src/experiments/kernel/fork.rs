@@ -33,7 +33,7 @@ fn forks(lab: &Lab, times: u64, place: Place) -> Result<Forks, Failure> {
     Ok(Forks { ran, least, most, total })
 }
 
-/// Row 12: the most that a fork took, of so many on the board and in `direct`, from its call to the child's first instruction.
+/// Row 12: the most that a fork took, of a number of them on the board and in `direct`, from its call to the child's first instruction.
 pub(crate) fn longest(lab: &Lab, times: u64) -> Result<u64, Failure> {
     let (board, direct) = (forks(lab, times, Place::Board)?, forks(lab, times, Place::Direct)?);
     let of = |forks: &Forks| (forks.least, forks.most);

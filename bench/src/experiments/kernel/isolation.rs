@@ -21,7 +21,7 @@ const FORKS: u64 = 2;
 const PERIOD_MS: u64 = 10;
 const BEHIND_MS: u64 = 30;
 
-/// An instance whose loop has so many periods. Interrupts come each so many microseconds, and tasks do that, so much for each period.
+/// An instance whose loop has this number of periods. Interrupts come at this distance in microseconds, and tasks do this, that much for each period.
 fn laid(lab: &Lab, periods: u64, interrupts_us: u64, (does, much): (u64, u64)) -> Result<Laid, Failure> {
     let milliseconds = periods * PERIOD_MS + BEHIND_MS;
     let task = |number: u64| does | number << 8 | (periods * much) << 16;
