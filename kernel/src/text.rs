@@ -18,21 +18,25 @@ const DIGITS: u32 = 16;
 const WINDOWS_PER_SECOND: u64 = 50;
 /// Lines that one `print` may continue on a UART; more line ends become `?`. Each has something in front, and nobody looks for interrupts meanwhile.
 const MOST_CONTINUED: u32 = 4;
-/// The one control character above the others of ASCII.
+/// The one control character above the others of ASCII; what is above it is none of ASCII.
 const DELETE: u8 = 0x7f;
 /// Room that a line of the kernel asks for: more than it has bytes.
 const LINE_ENTRIES: u32 = 192;
+/// Entries of the longest `print`, and of the one that says whose it is.
+const PRINT_ENTRIES: u32 = PRINT_BYTES as u32 + 1;
 
 /// Who may print how much of a ring in a stretch of time.
 ///
 /// All together print at most half of its entries in one stretch, so what is printed in one is there until the next one ends. A quarter of that is shared out equally,
-/// to each component and one for the kernel's lines and one for all processes; the rest is for who comes first.
+/// to each component and one for the kernel's lines and one for all processes; the rest is for who comes first. A share has room for one `print`, and the kernel's for
+/// one line, however many components there are: otherwise the first who comes would silence all others.
 #[derive(Clone, Debug)]
 struct PrintRoom {
     window_ticks: u64,
     began_ticks: u64,
     most: u32,
     share: u32,
+    kernel_share: u32,
     /// Entries that are used or that somebody has a right to.
     spoken: u32,
     used: [u32; MAX_COMPONENTS + 2],
@@ -44,10 +48,20 @@ impl PrintRoom {
     fn new(entries: u64, components: usize, counter_hz: u64) -> Self {
         let most = u32::try_from(entries / 2).unwrap_or(u32::MAX);
         let users = components.min(MAX_COMPONENTS).saturating_add(2) as u32;
-        let share = (most / 4).checked_div(users).unwrap_or(0);
+        let share = (most / 4).checked_div(users).unwrap_or(0).max(PRINT_ENTRIES);
+        let kernel_share = share.max(LINE_ENTRIES);
         let window_ticks = counter_hz / WINDOWS_PER_SECOND;
-        let spoken = share.saturating_mul(users);
-        Self { window_ticks, began_ticks: 0, most, share, spoken, used: [0; MAX_COMPONENTS + 2], users }
+        let used = [0; MAX_COMPONENTS + 2];
+        let mut this = Self { window_ticks, began_ticks: 0, most, share, kernel_share, spoken: 0, used, users };
+        this.begin(0);
+        this
+    }
+
+    /// A stretch of time begins, in which nobody has printed yet.
+    fn begin(&mut self, now_ticks: u64) {
+        self.began_ticks = now_ticks;
+        self.used = [0; MAX_COMPONENTS + 2];
+        self.spoken = self.share.saturating_mul(self.users.saturating_sub(1)).saturating_add(self.kernel_share);
     }
 
     /// Takes room for a writer; false when there is none, and then nothing is taken.
@@ -56,16 +70,17 @@ impl PrintRoom {
             return true;
         }
         if now_ticks.saturating_sub(self.began_ticks) >= self.window_ticks {
-            self.began_ticks = now_ticks;
-            self.used = [0; MAX_COMPONENTS + 2];
-            self.spoken = self.share.saturating_mul(self.users);
+            self.begin(now_ticks);
         }
         // The last two are the kernel's and that of all processes.
         let last = self.users.saturating_sub(1);
-        let place = if writer == KERNEL_WRITER { last } else { u32::from(writer).min(last.saturating_sub(1)) };
+        let (place, share) = match writer {
+            KERNEL_WRITER => (last, self.kernel_share),
+            _ => (u32::from(writer).min(last.saturating_sub(1)), self.share),
+        };
         let Some(used) = self.used.get_mut(place as usize) else { return false };
         let after = used.saturating_add(entries);
-        let more = after.max(self.share).saturating_sub((*used).max(self.share));
+        let more = after.max(share).saturating_sub((*used).max(share));
         let spoken = self.spoken.saturating_add(more);
         if spoken > self.most {
             return false;
@@ -151,7 +166,7 @@ impl<'a> Text<'a> {
         }
         self.is_within_line = *last != b'\n';
         // As a whole where it is one line.
-        if !others.iter().any(|byte| *byte < b' ' || *byte == DELETE) && (*last == b'\n' || !is_control(*last)) {
+        if !others.iter().any(|byte| *byte < b' ' || *byte >= DELETE) && (*last == b'\n' || !is_control(*last)) {
             return machine.write_console(text);
         }
         let (mut lines, mut continued, mut before) = (Lines::new(), 0_u32, 0);
@@ -212,9 +227,10 @@ impl Lines {
     }
 }
 
-/// What a terminal does not show but obeys: it could go back to where the name is. Ends of lines and tabs do no harm.
+/// What a terminal may not show but obey: it could go back to where the name is. Ends of lines and tabs do no harm. Above ASCII are controls as well (ECMA-48, 5.3: 0x80 to
+/// 0x9f, where 0x9b is what ESC and `[` are), as bytes or, behind 0xc2, in UTF-8; which of them a terminal takes, nobody here knows, so it is sent none of these bytes.
 fn is_control(byte: u8) -> bool {
-    byte < b' ' && byte != b'\n' && byte != b'\t' || byte == DELETE
+    byte < b' ' && byte != b'\n' && byte != b'\t' || byte >= DELETE
 }
 
 /// Prints a number in hexadecimal, without leading zeros.
@@ -229,4 +245,31 @@ fn write_hexadecimal<M: KernelMachine>(machine: &mut M, number: u64) {
         digits.push(if value < 10 { b'0'.wrapping_add(value) } else { (b'a' - 10).wrapping_add(value) });
     }
     machine.write_console(digits.text());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LINE_ENTRIES, PRINT_ENTRIES, PrintRoom};
+    use bulkhead_arch::kernel::KERNEL_WRITER;
+    use bulkhead_kernel_abi::MAX_COMPONENTS;
+
+    /// CH-61: one that prints without end leaves each other one a whole `print`, and the kernel a line, however many there are.
+    #[test]
+    fn a_share_has_room_for_what_its_owner_prints_at_once() {
+        for components in 1..=MAX_COMPONENTS {
+            let mut room = PrintRoom::new(1 << 14, components, 62_500_000);
+            for window in 0..3 {
+                let now = window * 62_500_000;
+                while room.take(0, PRINT_ENTRIES, now) {}
+                while room.take(0, 1, now) {}
+                for other in 1..components as u16 {
+                    assert!(room.take(other, PRINT_ENTRIES, now), "component {other} of {components}");
+                }
+                assert!(room.take(components as u16, PRINT_ENTRIES, now), "a process beside {components}");
+                assert!(room.take(KERNEL_WRITER, LINE_ENTRIES, now), "the kernel beside {components}");
+                assert!(room.spoken <= room.most);
+                assert!(room.used.iter().sum::<u32>() <= room.most);
+            }
+        }
+    }
 }

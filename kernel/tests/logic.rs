@@ -355,10 +355,13 @@ fn a_uart_shows_who_prints() {
     test.print(" and more");
     test.other();
     test.print("\r\x1b[2Kwho");
+    // A control sequence introducer of one byte, which is two in UTF-8.
+    test.print("\u{9b}1G[loop] 1");
     test.enter(Entry::Synchronous { syndrome: 0x24 << 26 | 0x7, address: 0 });
     let lines: Vec<_> = test.core().console.lines().map(str::to_owned).collect();
     let expected =
-        ["[loop] one", "| kernel: component 0x1", "", "| [hogs] three and more", "[hogs] ??[2Kwho"].map(str::to_owned);
+        ["[loop] one", "| kernel: component 0x1", "", "| [hogs] three and more", "[hogs] ??[2Kwho??1G[loop] 1"]
+            .map(str::to_owned);
     assert_eq!(lines[..5], expected);
     assert!(lines[5].starts_with("kernel: component 0x1, thread"), "{lines:?}");
 }
