@@ -240,6 +240,16 @@ impl Servers<'_> {
     fn dry_up(&mut self, slot: u8) {
         self.room.shares.state.dry |= bit(slot);
         self.room.core.block(self.now_ticks(), slot);
+        // A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background.
+        self.ask_again(slot);
+    }
+
+    /// Who was dry asks if its claim does now.
+    fn ask_again(&mut self, slot: u8) {
+        if self.claim_asks(self.room.shares.state.position(slot)) {
+            self.room.shares.state.dry &= !bit(slot);
+            self.room.core.wake(self.now_ticks(), slot);
+        }
     }
 
     /// The number that `switch` gave is over, unless this claim has it.
@@ -337,10 +347,7 @@ impl Servers<'_> {
     #[inline(never)] // Not on the usual way.
     fn choose_by_all_claims(&mut self) -> Next {
         for slot in Members(self.room.shares.state.dry) {
-            if self.claim_asks(self.room.shares.state.position(slot)) {
-                self.room.shares.state.dry &= !bit(slot);
-                self.room.core.wake(self.now_ticks(), slot);
-            }
+            self.ask_again(slot);
         }
         for _ in 0..MAX_SERVERS {
             let (now, positions) = (self.now_ticks(), &self.room.shares.state.positions);

@@ -193,6 +193,12 @@ impl<'a> Servers<'a> {
         if self.divides { earliest_ticks.min(self.claims_end_ticks(next.stint)) } else { earliest_ticks }
     }
 
+    /// Forgets all that the last choice is remembered by, so that the next one looks at everything.
+    pub(crate) const fn forget_choice(&mut self) {
+        self.asleep = None;
+        self.room.core.forget_choice();
+    }
+
     /// Counts the ticks that a thread ran.
     pub(crate) fn count_ran(&mut self, thread: u16, ticks: u64) {
         if let Some(account) = self.room.accounts.threads.get_mut(usize::from(thread)) {

@@ -59,6 +59,8 @@ impl<M: KernelMachine> Kernel<'_, M> {
     pub fn switch(&mut self) -> Next {
         let ticks = self.outside.servers.settle();
         self.count(ticks);
-        self.choose()
+        let next = self.choose();
+        self.compare_with_choice(next);
+        next
     }
 }

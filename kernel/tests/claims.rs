@@ -273,6 +273,24 @@ fn the_end_of_a_reservation_takes_the_core_from_who_runs() {
     assert_eq!(test.ran, [(2, 10), (1, 80), (2, 920), (1, 90)]);
 }
 
+/// CH-50: a server loses what it has reserved when it may use nothing else, if it polls: then it has no budget, and continues in the background at once and not with the
+/// next thing that happens.
+#[test]
+fn a_polling_server_that_loses_a_reservation_continues_in_the_background() {
+    let server = ServerRow { rule: Rule::Polling.number(), background: 64, ..sporadic(0, 200, 1000) };
+    let rows = Rows {
+        servers: vec![server],
+        tcaps: vec![claim(0, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(0, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    assert_eq!(test.call(Call::Delegate, &[TCAP + 1, TCAP, 120, 0, 0]), Code::Ok);
+    test.spin(500);
+    assert_eq!(test.call(Call::Version, &[]), Code::Ok);
+    assert_eq!((test.charged(0), test.kernel.accounts().idle_ticks), ((80, 420), 0));
+}
+
 /// CH-23: who was passed over for a claim comes when its server continues with another one, of which the common scheduler says nothing.
 #[test]
 fn who_was_passed_over_comes_when_the_position_has_another_claim() {

@@ -5,7 +5,7 @@ use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::Entry;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::{
-    BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, TcapRow, ThreadRow,
+    BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, ServerRow, StackRow, Tables, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::call::{Call, Flag};
 use bulkhead_kernel_abi::capability::right;
@@ -188,6 +188,27 @@ fn a_budget_ends_and_comes_back_and_preempts() {
     let accounts = test.kernel.accounts();
     assert_eq!((accounts.servers[0].dispatches, accounts.servers[0].exhaustions, accounts.idle_ticks), (4, 3, 0));
     assert_eq!((accounts.threads[0].ran_ticks, accounts.threads[0].switches), (600, 4));
+}
+
+/// CH-10: nobody has budget to pay for the end of a component that begins again, so it is ended while nobody runs; with the last slice somebody does, and the core
+/// does not wait until something else happens.
+#[test]
+fn the_core_does_not_wait_when_the_last_slice_of_an_end_starts_somebody() {
+    let mut tables = tables(&[sporadic(0, 200, 1000, false), unlimited(1)], &[0, 1], 0);
+    let call = Capability { kind: Kind::Call.number(), rights: right::USE, object: 1, grant: 1, word: 0 };
+    tables.capabilities = Vec::leak(vec![Capability::NULL, call, Capability::NULL]);
+    (tables.entries, tables.stacks) = (&[EntryRow { address: 0x8000, signature: 0 }], &[StackRow { top: 0x9000 }]);
+    let callee = ComponentRow { entries: 1, stacks: 1, on_fault: 1, ..tables.components[1] };
+    tables.components = Vec::leak(vec![tables.components[0], callee]);
+    tables.threads = Vec::leak(vec![tables.threads[0], ThreadRow { started: 0, ..tables.threads[1] }]);
+    let mut test = Test::of(&tables);
+    test.kernel.registers().expect("it runs").x[8] = END_POINT;
+    assert_eq!(test.call(Call::Invoke, &[]), 0);
+    assert_eq!(test.kernel.objects().room().threads[0].component, 1);
+    // It faults there with the last tick of its budget.
+    test.core().now_ticks = 200;
+    test.enter(Entry::Synchronous { syndrome: 0x24 << 26, address: 0 });
+    assert_eq!((test.running, test.core().now_ticks, test.core().waits), (1, 200, 0));
 }
 
 /// QV-41: a kernel that records tells who is awake, who runs, and when a budget ends and comes back, in order.

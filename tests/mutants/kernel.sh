@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -125,6 +125,17 @@ break_place() {
         judge) hosts='bulkhead-demo --lib flight' attack='' && change tool/demo/src/flight/claims.rs 'facts.attacks_succeeded() == 0 && ' '' ;;
         # A component has a line on the console for each of its faults.
         lines) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/lib.rs 'one.supervisor == NONE && one.fault.number == 0' 'one.supervisor == NONE' ;;
+        # The core waits though the last slice of an end has started somebody.
+        last_slice) hosts='bulkhead-kernel --test time' attack='' && change core/objects/src/unwind.rs '        self.slice(world, component);
+        true' '        self.slice(world, component);
+        self.ending != 0' ;;
+        # A polling server that lost its reservation waits until something else happens.
+        polls) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs '        // A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background.
+        self.ask_again(slot);' '' ;;
+        # A share of the console has no room for a text.
+        share) hosts='bulkhead-kernel --lib' attack='' && change kernel/src/text.rs '.unwrap_or(0).max(PRINT_ENTRIES)' '.unwrap_or(0)' ;;
+        # A terminal is sent controls above ASCII.
+        c1) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/text.rs "|| byte >= DELETE" "|| byte == DELETE" ;;
         *) no_place "$1" ;;
     esac
 }

@@ -257,13 +257,15 @@ impl Objects<'_> {
         }
     }
 
-    /// Does one slice of work that nobody else needs the core for: what is left of components that end. Returns whether there is more.
+    /// Does one slice of work that nobody else needs the core for: what is left of components that end. Returns whether there was one: with the last slice of a
+    /// component that begins again its thread may run, so somebody has to be chosen.
     pub fn work<W: World>(&mut self, world: &mut W) -> bool {
         let component = self.ending.trailing_zeros() as u16;
-        if component < 64 {
-            self.slice(world, component);
+        if component >= 64 {
+            return false;
         }
-        self.ending != 0
+        self.slice(world, component);
+        true
     }
 
     /// Slices of a component's end until it is done or an interrupt waits. Returns whether it is done. At least one slice is done, so

@@ -33,6 +33,11 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         stands.then_some(Next { stint: self.running, deadline_ticks: self.deadline_ticks })
     }
 
+    /// Forgets what the last choice said, so that the next one looks at everybody: for who compares the two.
+    pub const fn forget_choice(&mut self) {
+        self.deadline_ticks = 0;
+    }
+
     /// States whether who runs could go on with budget.
     #[must_use]
     pub(super) fn can_go_on(&self) -> bool {
