@@ -52,6 +52,12 @@ fn poll() {
     assert_holds("kernel.poll");
 }
 
+/// CH-E6 in part: a round trip between subsystems and the end of a sleep take the same each time, at each depth of schedulers.
+#[test]
+fn depth() {
+    assert_holds("kernel.depth");
+}
+
 /// What the issue and the seeds ask of full forms; the short ones are bounded, so that all tests stay below their limit of time.
 #[test]
 fn full_forms_repeat_as_often_as_the_seeds_did() {

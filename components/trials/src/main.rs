@@ -6,6 +6,7 @@
 mod disturbs;
 mod polls;
 mod requests;
+mod trips;
 
 use bulkhead_component::println;
 
@@ -16,7 +17,7 @@ bulkhead_component::slots! {
     told;
     /// The interrupt.
     line;
-    /// Who waits for the end of what it does.
+    /// Whom it tells: who waits for the end of what it does, or who is to answer.
     over;
     /// The scheduler whose events it takes.
     scheduler;
@@ -38,6 +39,14 @@ const WORKS: u8 = 5;
 const POLLS: u8 = 6;
 /// The same as the job's scheduler.
 const SCHEDULES: u8 = 7;
+/// Makes a number of round trips to who answers, and then sleeps as often.
+const TRAVELS: u8 = 8;
+/// Answers as often.
+const ANSWERS: u8 = 9;
+/// Schedules one thread, until that has ended.
+const LEADS: u8 = 10;
+/// Is told of a number of schedulers below, until they have ended.
+const LISTENS: u8 = 11;
 
 /// 1 ms at 62.5 MHz.
 const MILLISECOND: u64 = 62_500;
@@ -52,6 +61,10 @@ fn main(argument: u64) {
         WORKS => polls::work(much),
         POLLS => polls::poll(much),
         SCHEDULES => polls::schedule(much),
+        TRAVELS => trips::travel(much),
+        ANSWERS => trips::answer(much),
+        LEADS => trips::lead(),
+        LISTENS => trips::listen(much),
         other => println!("trials: {other} is nothing that it does"),
     }
 }

@@ -8,9 +8,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// Rounds of the job that are one millisecond or so, each of eleven instructions.
 const ROUNDS: u64 = 5_700;
 /// What an event says.
-const CAN_RUN: u8 = 1;
-const WAITS: u8 = 2;
-const ENDED: u8 = 32;
+pub(crate) const CAN_RUN: u8 = 1;
+pub(crate) const WAITS: u8 = 2;
+pub(crate) const ENDED: u8 = 32;
 
 /// The job is done.
 static IS_DONE: AtomicU64 = AtomicU64::new(0);

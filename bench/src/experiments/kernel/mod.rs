@@ -6,6 +6,7 @@
 //!
 //! How often an experiment does what it repeats is in [`ITERATIONS`] alone.
 
+mod depth;
 mod figure;
 mod fork;
 mod interrupts;
@@ -54,6 +55,7 @@ pub const ITERATIONS: &[Iterations] = &[
     of("kernel.micro", "runs of each operation", 200, 1_000_000),
     of("kernel.figure-4", "runs of the figure in each place", 1, 1),
     of("kernel.poll", "tens of milliseconds that the job takes by itself, about", 30, 1_000),
+    of("kernel.depth", "round trips and sleeps at each depth", 100, 100_000),
 ];
 
 const fn of(experiment: &'static str, of: &'static str, short: u64, full: u64) -> Iterations {
@@ -117,6 +119,14 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         requirements: &["CH-E9", "CH-38"],
         slow: false,
         run: poll::poll,
+    },
+    Experiment {
+        name: "kernel.depth",
+        what: "round trips between threads of two subsystems, and timers, with their schedulers at the top or below another one (Chaos seed, Table IV)",
+        how: "each subsystem is a server that a scheduler of its own holds; the thread that asks counts, on the bare board and in `direct`",
+        requirements: &["CH-E6", "CH-57", "CH-63"],
+        slow: false,
+        run: depth::depth,
     },
 ];
 
