@@ -58,6 +58,12 @@ fn depth() {
     assert_holds("kernel.depth");
 }
 
+/// CH-E8 in part, CH-31, CH-38: messages that a limiter holds back are found as late as the model says, within one way of a signal. None across cores.
+#[test]
+fn latency() {
+    assert_holds("kernel.latency");
+}
+
 /// What the issue and the seeds ask of full forms; the short ones are bounded, so that all tests stay below their limit of time.
 #[test]
 fn full_forms_repeat_as_often_as_the_seeds_did() {

@@ -11,6 +11,7 @@ mod figure;
 mod fork;
 mod interrupts;
 mod isolation;
+mod latency;
 mod micro;
 mod poll;
 mod stage2;
@@ -56,6 +57,7 @@ pub const ITERATIONS: &[Iterations] = &[
     of("kernel.figure-4", "runs of the figure in each place", 1, 1),
     of("kernel.poll", "tens of milliseconds that the job takes by itself, about", 30, 1_000),
     of("kernel.depth", "round trips and sleeps at each depth", 100, 100_000),
+    of("kernel.latency", "windows with 50 messages for each limit and poll", 8, 20_000),
 ];
 
 const fn of(experiment: &'static str, of: &'static str, short: u64, full: u64) -> Iterations {
@@ -127,6 +129,14 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         requirements: &["CH-E6", "CH-57", "CH-63"],
         slow: false,
         run: depth::depth,
+    },
+    Experiment {
+        name: "kernel.latency",
+        what: "how late a receiver that polls finds messages whose signals a limiter holds back (Chaos seed, figure 9)",
+        how: "50 sends in each window from a less important server, limits of 10 to 60, three distances of polls; the mean of all messages is compared with a model, on the bare board and in `direct`",
+        requirements: &["CH-E8", "CH-31", "CH-38"],
+        slow: false,
+        run: latency::latency,
     },
 ];
 
