@@ -157,6 +157,8 @@ pub trait KernelMachine {
     fn copy_page(&mut self, to: u32, from: u32);
     /// Copies a page of the image by its physical address.
     fn copy_image(&mut self, to: u32, physical: u64);
+    /// Copies a page of the image to another one, by their physical addresses, or fills that with zeros: data of a component that begins again.
+    fn restore_page(&mut self, to: u64, from: Option<u64>);
     /// Forgets the translation of an address under an ASID, before it returns.
     fn forget(&mut self, asid: u16, address: u64);
     /// Forgets all under an ASID, and walks its tables no more before they are loaded again.

@@ -4,7 +4,7 @@ use bulkhead_arch::kernel::KernelMachine;
 use bulkhead_arm::Intid;
 use bulkhead_channel::Entry;
 use bulkhead_kernel_abi::Code;
-use bulkhead_kernel_abi::boot::{BindingRow, Tables};
+use bulkhead_kernel_abi::boot::{BindingRow, DataRow, Tables};
 use bulkhead_objects::{Machine, Time};
 
 use crate::servers::Servers;
@@ -18,6 +18,7 @@ pub struct Outside<'a, M> {
     pub(crate) wires: Wires<'a>,
     pub(crate) text: Text<'a>,
     bindings: &'a [BindingRow],
+    data: &'a [DataRow],
     /// When the periodic timer rings next.
     date_ticks: u64,
     build: u64,
@@ -29,7 +30,8 @@ impl<'a, M: KernelMachine> Outside<'a, M> {
         let build = tables.header.kernel_build;
         let wires = Wires::open(tables, &machine);
         let text = Text::new(tables.components, machine.console_entries(), counter_hz);
-        Self { machine, servers, wires, text, bindings: tables.bindings, date_ticks: 0, build, counter_hz }
+        let Tables { bindings, data, .. } = *tables;
+        Self { machine, servers, wires, text, bindings, data, date_ticks: 0, build, counter_hz }
     }
 
     /// Enables what is bound, doorbells of wires, and the kernel's own timer; the periodic one begins its grid here.
@@ -102,8 +104,19 @@ impl<M: KernelMachine> Machine for Outside<'_, M> {
         self.machine.deactivate(Intid(intid));
     }
 
-    fn restore(&mut self, _component: u16, _page: u32) -> bool {
-        // The image's pages are not kept yet, so nothing is restored.
+    fn restore(&mut self, component: u16, page: u32) -> bool {
+        let mut number = page;
+        // At most as many as the host described; a component has few, mostly one.
+        for row in self.data.iter().filter(|row| row.component == component && row.outlives == 0) {
+            if let Some(left) = number.checked_sub(row.pages) {
+                number = left;
+                continue;
+            }
+            let offset = u64::from(number).wrapping_shl(12);
+            let kept = (number < row.kept_pages).then_some(row.kept.wrapping_add(offset));
+            self.machine.restore_page(row.physical.wrapping_add(offset), kept);
+            return true;
+        }
         false
     }
 }

@@ -5,7 +5,7 @@ use bulkhead_arch::kernel::{Entry, KERNEL_WRITER, KernelMachine};
 use bulkhead_arm::Intid;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::{
-    BindingRow, BootHeader, ComponentRow, EndPointRow, ServerRow, Tables, TcapRow, ThreadRow,
+    BindingRow, BootHeader, ComponentRow, DataRow, EndPointRow, ServerRow, Tables, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::call::{Call, Flag, ThreadOperation};
 use bulkhead_kernel_abi::capability::right;
@@ -84,6 +84,7 @@ fn tables() -> Tables<'static> {
         segments: &[],
         devices: &[],
         ports: &[],
+        data: &[],
     }
 }
 
@@ -389,4 +390,27 @@ fn a_storm_of_text_leaves_the_others_their_share() {
     test.core().now_ticks += 62_500_000 / 50;
     test.enter(Entry::Interrupt);
     assert_eq!(test.print(&own), Code::Ok);
+}
+
+/// CH-61: who begins again finds each page of its data as the host laid it out: from its copy, or as zeros. Pages of others, and what outlives a reset, are left alone.
+#[test]
+fn a_reset_makes_data_what_they_were() {
+    const DATA_ABORT: u64 = 0x24 << 26;
+    let mut tables = tables();
+    tables.components = Vec::leak(tables.components.iter().map(|row| ComponentRow { on_fault: 1, ..*row }).collect());
+    let row = |physical: u64, pages: u32, kept_pages: u32| DataRow {
+        physical,
+        kept: physical + 0x10_0000,
+        pages,
+        kept_pages,
+        ..DataRow::default()
+    };
+    let outlives = DataRow { outlives: 1, ..row(0xa000, 2, 0) };
+    let other = DataRow { component: 1, ..row(0xc000, 1, 1) };
+    tables.data = Vec::leak(vec![row(0x5000, 3, 2), outlives, row(0xf000, 1, 1), other]);
+    let mut test = Test::with(&tables);
+    test.enter(Entry::Synchronous { syndrome: DATA_ABORT, address: 0 });
+    let expected = [(0x5000, Some(0x10_5000)), (0x6000, Some(0x10_6000)), (0x7000, None), (0xf000, Some(0x10_f000))];
+    assert_eq!(test.core().restored, expected);
+    assert_eq!(test.kernel.objects().room().threads[0].registers.pc, 0x40_0010);
 }

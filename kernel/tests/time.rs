@@ -89,6 +89,7 @@ fn tables(servers: &[ServerRow], threads: &[u16], payer: u16) -> Tables<'static>
         segments: &[],
         devices: &[],
         ports: &[],
+        data: &[],
     }
 }
 

@@ -75,6 +75,7 @@ fn tables(wires: Vec<WireRow>) -> Tables<'static> {
         segments: &[],
         devices: &[],
         ports: &[],
+        data: &[],
     }
 }
 

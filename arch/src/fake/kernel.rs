@@ -61,6 +61,8 @@ pub struct FakeCore {
     pub pool: BTreeMap<(u32, u16), u64>,
     /// What was copied from the image: page, and physical address.
     pub copied: Vec<(u32, u64)>,
+    /// Pages of components that were made what they were, and from where; `None` for zeros.
+    pub restored: Vec<(u64, Option<u64>)>,
     /// What was forgotten: the ASID, and an address or all.
     pub forgotten: Vec<(u16, Option<u64>)>,
     /// What was told of last.
@@ -96,6 +98,7 @@ impl Default for FakeCore {
             is_limited: false,
             pool: BTreeMap::new(),
             copied: Vec::new(),
+            restored: Vec::new(),
             forgotten: Vec::new(),
             seen: Seen::default(),
             records: Vec::new(),
@@ -215,6 +218,10 @@ impl KernelMachine for FakeCore {
     fn copy_image(&mut self, to: u32, physical: u64) {
         self.clear_page(to);
         self.copied.push((to, physical));
+    }
+
+    fn restore_page(&mut self, to: u64, from: Option<u64>) {
+        self.restored.push((to, from));
     }
 
     fn forget(&mut self, asid: u16, address: u64) {

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod given;
+mod lives;
 mod server;
 mod text;
 mod timer;
@@ -13,6 +14,9 @@ use bulkhead_component::{KERNEL_ABI_VERSION, call, println};
 bulkhead_component::entry!(main);
 
 fn main(argument: u64) {
+    if argument >= lives::FIRST {
+        return lives::run();
+    }
     if argument >= text::FIRST {
         return text::run(argument);
     }

@@ -25,10 +25,12 @@ const CALLS: u64 = 16;
 /// Code of a call that there is not.
 const BAD_CALL: u64 = 15;
 
-/// How far it is: nothing else outlives a fault.
-static PROGRESS: AtomicU64 = AtomicU64::new(0);
-/// Encodings that came back, a bit each.
-static CAME_BACK: [AtomicU64; ENCODINGS as usize / 64] = [const { AtomicU64::new(0) }; ENCODINGS as usize / 64];
+bulkhead_component::noinit! {
+    /// How far it is: nothing else outlives a fault but what came of it.
+    static PROGRESS: AtomicU64 = AtomicU64::new(0);
+    /// Encodings that came back, a bit each.
+    static CAME_BACK: [AtomicU64; ENCODINGS as usize / 64] = [const { AtomicU64::new(0) }; ENCODINGS as usize / 64];
+}
 /// What an instruction that takes an address or a value finds in x0, and may write.
 static WORDS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 

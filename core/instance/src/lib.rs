@@ -5,6 +5,7 @@
 //! `bulkhead_kernel_abi` with this crate, and nothing else.
 #![forbid(unsafe_code)]
 
+mod data;
 mod error;
 mod interface;
 mod ports;

@@ -3,6 +3,7 @@
 use crate::interface::Interface;
 use crate::translation::PAGE;
 use crate::{Import, ProgramError};
+use bulkhead_kernel_abi::image::OUTLIVES_RESET;
 use elf::ElfBytes;
 use elf::abi::{EM_AARCH64, PF_W, PF_X, PT_LOAD};
 use elf::endian::LittleEndian;
@@ -23,6 +24,8 @@ pub(crate) struct Segment {
     /// Its bytes, the rest of the last page as zeros.
     pub(crate) bytes: Vec<u8>,
     pub(crate) kind: Use,
+    /// A reset leaves it as it is.
+    pub(crate) outlives: bool,
 }
 
 impl Segment {
@@ -114,7 +117,14 @@ pub(crate) fn read(file: &[u8], addresses: core::ops::Range<u64>) -> Result<Prog
         let mut bytes = elf.segment_data(&header).map_err(damaged)?.to_vec();
         // At most the limit, which every host can count.
         bytes.resize(header.p_memsz.next_multiple_of(PAGE) as usize, 0);
-        segments.push(Segment { address: header.p_vaddr, bytes, kind });
+        let outlives = kind == Use::Data && header.p_flags & OUTLIVES_RESET != 0;
+        if outlives && bytes.iter().any(|byte| *byte != 0) {
+            return Err(ProgramError::Elf(format!(
+                "what outlives a reset, at {:#x}, does not begin as zeros",
+                header.p_vaddr
+            )));
+        }
+        segments.push(Segment { address: header.p_vaddr, bytes, kind, outlives });
     }
     segments.sort_by_key(|segment| segment.address);
     if let Some(pair) = segments.windows(2).find(|pair| pair[0].end() > pair[1].address) {

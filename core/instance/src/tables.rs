@@ -1,9 +1,9 @@
 //! The boot tables as bytes: header, then spans of rows.
 
 use bulkhead_kernel_abi::boot::{
-    ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, DeviceRow, EndPointRow,
-    EntryRow, ExportRow, PortRow, ProgramRow, QuotaRow, SchedulerRow, SegmentRow, ServerRow, Span, StackRow, TcapRow,
-    ThreadRow, WireRow,
+    ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, DataRow, DeviceRow,
+    EndPointRow, EntryRow, ExportRow, PortRow, ProgramRow, QuotaRow, SchedulerRow, SegmentRow, ServerRow, Span,
+    StackRow, TcapRow, ThreadRow, WireRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -37,6 +37,7 @@ pub(crate) struct Rows {
     pub(crate) exports: Vec<ExportRow>,
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) ports: Vec<PortRow>,
+    pub(crate) data: Vec<DataRow>,
     pub(crate) quotas: Vec<QuotaRow>,
     pub(crate) programs: Vec<ProgramRow>,
     pub(crate) segments: Vec<SegmentRow>,
@@ -66,6 +67,7 @@ impl Rows {
             exports: append(&mut bytes, &self.exports),
             devices: append(&mut bytes, &self.devices),
             ports: append(&mut bytes, &self.ports),
+            data: append(&mut bytes, &self.data),
             quotas: append(&mut bytes, &self.quotas),
             programs: append(&mut bytes, &self.programs),
             segments: append(&mut bytes, &self.segments),

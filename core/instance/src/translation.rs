@@ -24,6 +24,9 @@ const PRIVILEGED_NEVER: u64 = 1 << 53;
 const UNPRIVILEGED_NEVER: u64 = 1 << 54;
 const NEVER: u64 = PRIVILEGED_NEVER | UNPRIVILEGED_NEVER;
 
+/// Bits 47:12 of an entry.
+const OUTPUT: u64 = 0x0000_ffff_ffff_f000;
+
 /// Numbers in MAIR_EL1: Device-nGnRnE, Normal write-back, Normal non-cacheable.
 const DEVICE: u64 = 0;
 const NORMAL: u64 = 1 << 2 | INNER_SHAREABLE;
@@ -95,6 +98,11 @@ impl Space {
     /// Maps one block of 2 MiB at its own address.
     pub(crate) fn map_block(&mut self, address: u64, access: Access) {
         self.blocks.insert(address, address | access.bits() | BLOCK_ENTRY);
+    }
+
+    /// Where a page is that is mapped.
+    pub(crate) fn physical(&self, address: u64) -> Option<u64> {
+        self.pages.get(&address).map(|entry| entry & OUTPUT)
     }
 
     /// The tables as pages, the root first; `first` is the physical address of the first one.

@@ -4,7 +4,7 @@ use crate::program::{self, Program, Use, bind, slot};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
 use crate::{Component, DMA_PLACE, Error, Instance, Interface, ProgramError, Shares, device_addresses};
-use crate::{ports, wires};
+use crate::{data, ports, wires};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
 use bulkhead_kernel_abi::boot::{
     ComponentRow, DeviceRow, EntryRow, ProgramRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow,
@@ -66,6 +66,7 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
         let imports = programs.get(number).map_or(&[][..], |program| &program.interface.imports);
         imports.iter().find(|function| function.name == import).map_or(0, |function| function.address)
     });
+    rows.data = data::rows(&programs);
     let tables_bytes = rows.bytes().len() as u64;
     let tables = image.reserve(tables_bytes);
     let mut kernel_space = kernel_space(&kernel);
@@ -89,6 +90,7 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
         .zip(&dma)
         .map(|((component, program), dma)| image.component(component, program, *dma))
         .collect();
+    data::lay(&mut rows.data, &programs, &spaces, &mut image, &mut kernel_space);
     let laid = instance.processes.lay(&made, &mut image);
     for (physical, bytes) in laid.copied {
         kernel_space.map(physical, physical, bytes, Access::KernelConstants);

@@ -7,8 +7,8 @@
 mod rows;
 
 pub use rows::{
-    BandRow, BindingRow, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, PortRow, ProgramRow, QuotaRow,
-    RegionRow, SchedulerRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
+    BandRow, BindingRow, ComponentRow, DataRow, DeviceRow, EndPointRow, EntryRow, ExportRow, PortRow, ProgramRow,
+    QuotaRow, RegionRow, SchedulerRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
 };
 
 use crate::{Capability, KERNEL_ABI_VERSION};
@@ -83,15 +83,17 @@ pub struct BootHeader {
     pub devices: Span,
     /// [`PortRow`]s.
     pub ports: Span,
+    /// [`DataRow`]s of all components, in their order.
+    pub data: Span,
     /// Physical address of the pool, whose pages nobody has at boot.
     pub pool_address: u64,
     /// Its pages.
     pub pool_pages: u32,
     /// Zero.
-    pub reserved: [u32; 3],
+    pub reserved: [u32; 5],
 }
 
-const _: () = assert!(size_of::<BootHeader>() == 32 + 19 * 8 + 24);
+const _: () = assert!(size_of::<BootHeader>() == 32 + 20 * 8 + 32);
 const _: () = assert!(size_of::<BootHeader>().is_multiple_of(ALIGNMENT));
 
 /// Why boot tables are not taken.
@@ -152,6 +154,8 @@ pub struct Tables<'a> {
     pub devices: &'a [DeviceRow],
     /// The same of ports.
     pub ports: &'a [PortRow],
+    /// Of all components.
+    pub data: &'a [DataRow],
 }
 
 impl<'a> Tables<'a> {
@@ -194,6 +198,7 @@ impl<'a> Tables<'a> {
             segments: rows(bytes, header.segments, 16)?,
             devices: rows(bytes, header.devices, 17)?,
             ports: rows(bytes, header.ports, 18)?,
+            data: rows(bytes, header.data, 19)?,
         })
     }
 

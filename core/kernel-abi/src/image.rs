@@ -94,6 +94,9 @@ pub struct ComponentHead {
     pub reserved: u32,
 }
 
+/// A bit of a program's segment, among those that ELF leaves to the operating system (PF_MASKOS): a reset of the component leaves its pages as they are.
+pub const OUTLIVES_RESET: u32 = 1 << 20;
+
 /// Section of a component's ELF file with a [`Function`] for each function that others may call, by number of the entry. Neither it nor [`IMPORTS`] is loaded:
 /// they are for the host.
 pub const EXPORTS: &str = ".bulkhead.exports";

@@ -45,7 +45,7 @@ pub use capability::{Capability, Kind};
 pub use code::Code;
 
 /// Counts up with any change of calls, codes, layouts or boot tables. A component carries the version it was built for.
-pub const KERNEL_ABI_VERSION: u32 = 5;
+pub const KERNEL_ABI_VERSION: u32 = 6;
 
 /// Most components of an instance, processes among them.
 pub const MAX_COMPONENTS: usize = 64;

@@ -251,6 +251,7 @@ impl Instance {
             segments: &[],
             devices: &[],
             ports: &[],
+            data: &[],
         }
     }
 }

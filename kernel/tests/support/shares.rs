@@ -119,6 +119,7 @@ impl Rows {
             segments: &[],
             devices: &[],
             ports: &[],
+            data: &[],
         }
     }
 }

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BULKHEAD_KERNEL_ABI_VERSION 5
+#define BULKHEAD_KERNEL_ABI_VERSION 6
 #define BULKHEAD_COMPONENT_MAGIC 0x3130504d4f434842 /* BHCOMP01, as a little-endian number */
 #define BULKHEAD_PRINT_BYTES 56u
 #define BULKHEAD_NAME_BYTES 48u

@@ -2,7 +2,7 @@
 //!
 //! They are words in the component's own data, each with a name in the program's file. The host finds them there and reads them in the machine's RAM, while
 //! the instance runs and afterwards, so to keep one costs a store and no call. What `verify` shows of the component's pages holds for them as well: nobody else
-//! can write them. A line that is printed says the same to people, and proves nothing: any component can print it.
+//! can write them. They outlive a reset of the component ([`crate::noinit`]): the host reads what was done in all of its lives. A line that is printed says the same to people, and proves nothing: any component can print it.
 //!
 //! ```text
 //! bulkhead_component::counts! {
@@ -43,12 +43,34 @@ impl Count {
     }
 }
 
+/// Makes statics that outlive a reset of the component: they are zero when the instance starts, and are whatever the life before has left when the component
+/// begins again. All others are then what the program says. They need a type whose zeros are a value and that can be written through a shared
+/// reference. What a life that failed has written is not to be believed: look at it as at what a stranger sends.
+///
+/// A process has none: its memory is made from its program whenever it begins.
+///
+/// ```text
+/// bulkhead_component::noinit! {
+///     /// How far the work is.
+///     static PROGRESS: AtomicU64 = AtomicU64::new(0);
+/// }
+/// ```
+#[macro_export]
+macro_rules! noinit {
+    ($($(#[$about:meta])* $visibility:vis static $name:ident: $kind:ty = $zeros:expr;)+) => {$(
+        $(#[$about])*
+        #[unsafe(link_section = ".bss.noinit")]
+        $visibility static $name: $kind = $zeros;
+    )+};
+}
+
 /// Names numbers that the component keeps for the host: `NAME::count()`.
 #[macro_export]
 macro_rules! counts {
     ($($(#[$about:meta])* $visibility:vis $name:ident;)+) => {$(
         $(#[$about])*
         $visibility mod $name {
+            #[unsafe(link_section = ".bss.noinit")]
             static COUNT: $crate::counts::Count = $crate::counts::Count::new();
             #[used]
             #[unsafe(link_section = ".bulkhead.counts")]

@@ -63,6 +63,8 @@ pub enum Kind {
     Program,
     /// Quotas are more than there is, or nobody's.
     Quota,
+    /// What a reset gives a component back is not what its data begins with, or not all of it.
+    Data,
 }
 
 /// One thing that is wrong with an instance.

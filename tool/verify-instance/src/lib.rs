@@ -11,6 +11,7 @@
 //! wires have pages of channels, exports of end points that there are, and senders that name one of them; each port is one component's, which writes its own part alone.
 #![forbid(unsafe_code)]
 
+mod data;
 mod finding;
 mod objects;
 mod ports;
@@ -128,6 +129,7 @@ pub fn verify(bytes: &[u8], expected: &Expected) -> Vec<Finding> {
     if let Some(view) = open(bytes, expected, &mut findings) {
         let spaces = spaces::check(&view, expected, &mut findings);
         objects::check(&view, &spaces, &mut findings);
+        data::check(&view, &spaces, &mut findings);
         ports::check(&view, &spaces, &mut findings);
         processes::check(&view, &mut findings);
     }

@@ -118,6 +118,16 @@ fn thread(number: usize, row: &ThreadRow, space: &Map, bottoms: &mut BTreeSet<(u
     findings.require(is_plain, Kind::Row, || format!("thread {number} has bits that mean nothing"));
 }
 
+/// The lowest page of a stack.
+pub(crate) fn bottom(space: &Map, top: u64) -> u64 {
+    let is_data = |address: u64| space.at(address).is_some_and(|mapping| mapping.write);
+    let mut bottom = top;
+    while bottom >= PAGE && is_data(bottom - PAGE) {
+        bottom -= PAGE;
+    }
+    bottom
+}
+
 /// A stack: data with an empty page at each end, and nobody else's.
 fn stack(
     owner: &str,
@@ -132,10 +142,7 @@ fn stack(
         format!("{owner} has no memory for a stack below {top:#x}, or some above it")
     });
     // Down to the first page that is not data: it must be empty.
-    let mut bottom = top;
-    while bottom >= PAGE && is_data(bottom - PAGE) {
-        bottom -= PAGE;
-    }
+    let bottom = bottom(space, top);
     let has_guard = bottom >= PAGE && space.at(bottom - PAGE).is_none();
     findings.require(has_guard, Kind::Stack, || format!("{owner} has no empty page below its stack, at {bottom:#x}"));
     findings.require(bottoms.insert((component, bottom)), Kind::Stack, || {

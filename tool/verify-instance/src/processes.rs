@@ -47,7 +47,7 @@ pub(crate) fn owned(view: &View<'_>) -> Vec<Owned> {
 pub(crate) fn check(view: &View<'_>, findings: &mut Findings) {
     let tables = &view.tables;
     let header = tables.header;
-    let fits = header.pool_pages as usize <= MAX_POOL_PAGES && header.reserved == [0; 3];
+    let fits = header.pool_pages as usize <= MAX_POOL_PAGES && header.reserved == [0; 5];
     let is_zero = |pages: Range<u64>| {
         pages
             .step_by(PAGE as usize)
@@ -114,7 +114,7 @@ fn pool(view: &View<'_>) -> Option<Range<u64>> {
 }
 
 /// Whole pages of the image that are not the kernel's.
-fn inside(view: &View<'_>, address: u64, pages: u32) -> Option<Range<u64>> {
+pub(crate) fn inside(view: &View<'_>, address: u64, pages: u32) -> Option<Range<u64>> {
     let end = address.checked_add(u64::from(pages) * PAGE)?;
     (address.is_multiple_of(PAGE) && address >= view.tables_end() && end <= view.end()).then_some(address..end)
 }

@@ -106,7 +106,8 @@ fn kernel_half(view: &View<'_>, kernel: &Map, expected: &Expected, findings: &mu
         (GUEST_CONSOLE.0..GUEST_CHANNELS.0, true, 2),
     ];
     others.extend(crate::wires::pages(&view.tables).map(|(range, write)| (range, write, 2)));
-    let owned = crate::processes::owned(view).into_iter();
+    others.extend(crate::data::written(view).map(|range| (range, true, 1)));
+    let owned = crate::processes::owned(view).into_iter().chain(crate::data::kept(view));
     others.extend(owned.filter_map(|one| Some((one.pages, one.kernel_writes?, 1))));
     for (range, write, kind) in &others {
         let is_so = |address: u64| rights(address) == Some((*write, false)) && memory(address) == Some(*kind);
@@ -227,9 +228,10 @@ fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &m
     for page in (LOAD..view.tables_end()).step_by(PAGE as usize) {
         own(page, "the kernel".to_owned(), Kind::Reach, findings);
     }
-    for one in crate::processes::owned(view) {
+    let of_data = crate::data::kept(view).map(|one| (one, Kind::Data));
+    for (one, kind) in crate::processes::owned(view).into_iter().map(|one| (one, Kind::Program)).chain(of_data) {
         for page in one.pages.step_by(PAGE as usize) {
-            own(page, one.owner.clone(), Kind::Program, findings);
+            own(page, one.owner.clone(), kind, findings);
         }
     }
     let numbered = spaces.iter().enumerate().map(|(number, map)| (map, format!("the tables of component {number}")));

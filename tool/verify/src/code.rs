@@ -332,6 +332,8 @@ codes! {
     InstancePortEnds = "V449", "port of another partition";
     /// The two ends of a wire do not fit: the partition has no such channel, or the other instance exports something else.
     InstanceWireEnds = "V438", "ends of a wire";
+    /// What a reset gives a component back is not what its data begins with, or not all of it.
+    InstanceData = "V446", "data of a component";
 }
 
 impl Code {

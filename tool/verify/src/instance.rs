@@ -172,5 +172,6 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Pool => Code::InstancePool,
         Kind::Program => Code::InstanceProgram,
         Kind::Quota => Code::InstanceQuota,
+        Kind::Data => Code::InstanceData,
     }
 }

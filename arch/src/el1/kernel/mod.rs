@@ -321,6 +321,10 @@ impl KernelMachine for Core {
         self.pool.copy_image(to, physical);
     }
 
+    fn restore_page(&mut self, to: u64, from: Option<u64>) {
+        self.pool.restore_page(to, from);
+    }
+
     fn forget(&mut self, asid: u16, address: u64) {
         pool::forget(asid, address);
     }

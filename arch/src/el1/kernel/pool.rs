@@ -1,6 +1,7 @@
 //! Pages of the pool and what the core remembers of translation tables in them (Arm ARM D8.16): the only memory beside its own that the kernel reaches.
 //!
-//! All are in the kernel's half, where the host maps them writable and never executable; what is copied from the image is there read-only. Numbers and
+//! All are in the kernel's half, where the host maps them writable and never executable; what is copied from the image is there read-only. So are
+//! data of components, which a reset makes what they were. Numbers and
 //! addresses are compared with what there is here, at the last place before the access.
 
 use super::{HALF, PAGE, boot_root};
@@ -25,7 +26,8 @@ impl Pool {
     ///
     /// # Safety
     /// The kernel's half maps all of these pages at their physical addresses, writable and never executable, and nothing in Rust is in them. What
-    /// [`Self::copy_image`] is asked for in the image is mapped there as well.
+    /// [`Self::copy_image`] is asked for in the image is mapped there as well, and so is what [`Self::restore_page`] is, of which the first page is
+    /// writable, no table, and nothing in Rust.
     #[must_use]
     pub const unsafe fn new(address: u64, pages: u32, image: Range<u64>) -> Self {
         Self { address, pages, image }
@@ -57,23 +59,9 @@ impl Pool {
     }
 
     pub(super) fn clear(&self, page: u32) {
-        let Some(page) = self.page(page) else { return };
-        // 32 stores of 16 bytes for each look whether it is over: the compiler's own loop takes twice as long.
-        // SAFETY: a page that the kernel's half maps, and of which nothing is in Rust.
-        unsafe {
-            asm!(
-                "2:",
-                ".rept 32",
-                "stp xzr, xzr, [{to}], #16",
-                ".endr",
-                "sub {left}, {left}, #512",
-                "cbnz {left}, 2b",
-                // A walk ahead of time finds zeros in what becomes a table.
-                "dsb nshst",
-                to = inout(reg) page => _,
-                left = inout(reg) PAGE => _,
-                options(nostack, preserves_flags),
-            );
+        if let Some(page) = self.page(page) {
+            // SAFETY: a page that the kernel's half maps, and of which nothing is in Rust.
+            unsafe { clear(page) };
         }
     }
 
@@ -85,12 +73,52 @@ impl Pool {
     }
 
     pub(super) fn copy_image(&self, to: u32, physical: u64) {
-        let is_inside =
-            physical.checked_add(PAGE as u64).is_some_and(|end| physical >= self.image.start && end <= self.image.end);
-        if let Some(to) = self.page(to).filter(|_| is_inside && physical & 0xfff == 0) {
+        if let (Some(to), Some(from)) = (self.page(to), self.of_image(physical)) {
             // SAFETY: a page that the kernel's half maps, and one of the image that it maps as well (`Self::new`).
-            unsafe { copy(to, HALF | physical) };
+            unsafe { copy(to, from) };
         }
+    }
+
+    pub(super) fn restore_page(&self, to: u64, from: Option<u64>) {
+        let Some(to) = self.of_image(to) else { return };
+        match from.map(|from| self.of_image(from)) {
+            // SAFETY: two pages of the image that the kernel's half maps, the first one writable (`Self::new`).
+            Some(Some(from)) => unsafe { copy(to, from) },
+            Some(None) => {}
+            // SAFETY: the first one alone.
+            None => unsafe { clear(to) },
+        }
+    }
+
+    /// The address of a page of the image in the kernel's half.
+    fn of_image(&self, physical: u64) -> Option<u64> {
+        let end = physical.checked_add(PAGE as u64)?;
+        let is_inside = physical >= self.image.start && end <= self.image.end && physical & 0xfff == 0;
+        is_inside.then_some(HALF | physical)
+    }
+}
+
+/// Fills a page with zeros.
+///
+/// # Safety
+/// The address is of a page that the kernel's half maps writable, and of which nothing is in Rust.
+unsafe fn clear(page: u64) {
+    // 32 stores of 16 bytes for each look whether it is over: the compiler's own loop takes twice as long.
+    // SAFETY: as the caller promises; bytes of pages have no meaning here.
+    unsafe {
+        asm!(
+            "2:",
+            ".rept 32",
+            "stp xzr, xzr, [{to}], #16",
+            ".endr",
+            "sub {left}, {left}, #512",
+            "cbnz {left}, 2b",
+            // A walk ahead of time finds zeros in what becomes a table.
+            "dsb nshst",
+            to = inout(reg) page => _,
+            left = inout(reg) PAGE => _,
+            options(nostack, preserves_flags),
+        );
     }
 }
 

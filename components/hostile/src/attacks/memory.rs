@@ -149,7 +149,9 @@ pub(super) fn sweep(number: u64) {
         207 => (0, 0, 64),
         _ => return over(),
     };
-    static CAME_BACK: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+    bulkhead_component::noinit! {
+        static CAME_BACK: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+    }
     while let Some(at) = step(places * WAYS.len() as u64) {
         let (way, place) = ((at % 3) as usize, (at / 3) as usize);
         let address = if stride == 0 { 1 << place } else { first + place * stride };

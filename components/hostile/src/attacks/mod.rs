@@ -41,10 +41,12 @@ fn own_receive() -> u64 {
     OWN[1].load(Ordering::Relaxed)
 }
 
-/// How often the accomplice was woken.
-static WOKEN: AtomicU64 = AtomicU64::new(0);
-/// How far an attack is that is begun again: nothing else outlives a fault.
-static PROGRESS: AtomicU64 = AtomicU64::new(0);
+bulkhead_component::noinit! {
+    /// How often the accomplice was woken.
+    static WOKEN: AtomicU64 = AtomicU64::new(0);
+    /// How far an attack is that is begun again: nothing else outlives a fault.
+    static PROGRESS: AtomicU64 = AtomicU64::new(0);
+}
 
 /// Tries one.
 pub fn run(number: u64, fresh: &Fresh) {

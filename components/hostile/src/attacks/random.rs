@@ -14,9 +14,11 @@ const FIRST_LONG: u64 = 240;
 /// Slots that are there, and some behind them.
 const SLOTS: u64 = 28;
 
-static RANDOM: AtomicU64 = AtomicU64::new(0);
-/// Registers that a call changed which it may not change.
-static CHANGED: AtomicU64 = AtomicU64::new(0);
+bulkhead_component::noinit! {
+    static RANDOM: AtomicU64 = AtomicU64::new(0);
+    /// Registers that a call changed which it may not change.
+    static CHANGED: AtomicU64 = AtomicU64::new(0);
+}
 
 /// xorshift64*.
 fn next() -> u64 {

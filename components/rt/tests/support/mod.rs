@@ -250,6 +250,7 @@ impl Rows {
             segments: &[],
             devices: &[],
             ports: &[],
+            data: &[],
         }
     }
 }

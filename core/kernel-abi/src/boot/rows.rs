@@ -338,6 +338,24 @@ rows! {
         reserved: u64,
     }
 
+    /// Writable data of a component of the host, whole pages, and what they begin with: a reset makes them so again.
+    DataRow: 32 {
+        /// Physical address of the first page, which the component maps, and the kernel if it restores it.
+        physical: u64,
+        /// Physical address of a copy of the first pages, which the kernel alone maps and nobody writes; 0 without one.
+        kept: u64,
+        /// Pages.
+        pages: u32,
+        /// Pages of the copy; those behind them begin as zeros.
+        kept_pages: u32,
+        /// Component.
+        component: u16,
+        /// A reset leaves them as they are, 1, or restores them, 0.
+        outlives: u16,
+        /// Zero.
+        reserved: u32,
+    }
+
     /// A segment of a program, whole pages.
     SegmentRow: 24 {
         /// First address.

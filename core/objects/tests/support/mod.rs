@@ -315,6 +315,7 @@ impl Rows {
             segments: &self.segments,
             devices: &[],
             ports: &[],
+            data: &[],
         }
     }
 }

@@ -98,7 +98,7 @@ fn a_described_instance_is_the_same_everywhere() {
     let verdict = verify_instance(&laid.bytes, Some(&expected));
     assert_eq!((verdict.findings.as_slice(), verdict.extent.components), (&[][..], 2));
     let board = run(&laid.bytes, Place::Board);
-    assert_eq!(board[..2], [0, 1].map(|number| format!("component {number}: ABI version 5, counter 62500000 Hz")));
+    assert_eq!(board[..2], [0, 1].map(|number| format!("component {number}: ABI version 6, counter 62500000 Hz")));
     assert!(board[2].starts_with("kernel: component 0x1, thread 0x1, fault 0x1,"), "{board:?}");
     let system = described.system("");
     let GuestImage::Kernel { bytes, components, .. } = &system.model.partitions[0].image else { panic!("an instance") };

@@ -47,7 +47,7 @@ fn each_fault_ends_its_thread_alone_everywhere() {
     let probes = Probes::of(0..=FAULTS.len() as u64);
     let image = probes.bytes();
     let board = run(&image, Place::Board);
-    let expected = |argument: u64| format!("component {argument}: ABI version 5, counter 62500000 Hz");
+    let expected = |argument: u64| format!("component {argument}: ABI version 6, counter 62500000 Hz");
     assert_eq!(board[0], expected(0));
     for (argument, ((kind, class), lines)) in (1..).zip(FAULTS.iter().zip(board[1..].chunks(2))) {
         assert_eq!(lines[0], expected(argument));

@@ -18,7 +18,7 @@ const SPINS_LATER: u64 = 105;
 fn a_held_interrupt_is_masked_everywhere_and_others_pass() {
     let image = with_timer(&[HOLDS], 0).bytes();
     let expected = [
-        "component 100: ABI version 5, counter 62500000 Hz",
+        "component 100: ABI version 6, counter 62500000 Hz",
         "first: Ok((1, 1))",
         "held: Err(TimedOut)",
         "done: Ok(())",

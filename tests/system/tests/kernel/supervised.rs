@@ -64,6 +64,17 @@ fn a_component_that_always_faults_is_begun_again_and_given_up() {
     }
 }
 
+/// CH-61: a life finds what the program says, whatever the one before wrote: data as they were, zeros as zeros, on each page. What is said to outlive a reset does.
+#[test]
+fn a_component_that_is_begun_again_finds_its_data_as_they_were() {
+    for lines in lines(150, 3020) {
+        let said: Vec<&String> = lines.iter().filter(|line| line.starts_with("data ")).collect();
+        let lives = [0, 1, 2, 3].map(|life| format!("data 7, zeros 0 and 0, outlives {life}"));
+        assert_eq!(said, lives.iter().collect::<Vec<_>>(), "{lines:?}");
+        assert!(worst(&lines) < MILLISECOND, "{lines:?}");
+    }
+}
+
 /// QV-21: however often it is begun again, at once, what the loop sees is the kernel's own work; all else has servers that are less important.
 #[test]
 fn a_crash_loop_costs_a_control_loop_no_period() {

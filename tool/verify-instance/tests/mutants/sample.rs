@@ -6,8 +6,8 @@ use bulkhead_instance::{
 use bulkhead_kernel_abi::boot::{BindingRow, BootHeader, CHECKSUM_FROM, EndPointRow, ExportRow, QuotaRow, ServerRow};
 use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
 use bulkhead_kernel_abi::image::{
-    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, Head, IMPORTS, KERNEL_HALF, LOAD, PortUse,
-    function_name,
+    COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead, EXPORTS, Function, Head, IMPORTS, KERNEL_HALF, LOAD,
+    OUTLIVES_RESET, PortUse, function_name,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION, Kind, NONE};
 use bulkhead_verify_instance::Expected;
@@ -47,10 +47,13 @@ pub(crate) fn kernel() -> Vec<u8> {
     elf(base, &[(base, 5, &text(), 4096), (base + 0x1000, 4, &[7], 1), (base + 0x3000, 6, &[], 0x2000)], &[])
 }
 
-/// A program that calls nobody.
+/// A program that calls nobody, with two pages of data, of which the second one is zeros, and one that outlives a reset.
 pub(crate) fn program() -> Vec<u8> {
     let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
-    elf(COMPONENT_TEXT + 16, &[(COMPONENT_TEXT, 5, head.as_bytes(), 32), (COMPONENT_TEXT + 0x1000, 6, &[1], 8)], &[])
+    let text = (COMPONENT_TEXT, 5, head.as_bytes(), 32);
+    let (data, outlives) =
+        ((COMPONENT_TEXT + 0x1000, 6, &[1][..], 0x1008), (COMPONENT_TEXT + 0x3000, 6 | OUTLIVES_RESET, &[][..], 8));
+    elf(COMPONENT_TEXT + 16, &[text, data, outlives], &[])
 }
 
 /// The wire of the sample: over the channel `ticks` of the systems of the tests, as the two partitions at its ends see it.

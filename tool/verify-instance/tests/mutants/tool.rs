@@ -68,7 +68,8 @@ fn another_guest_is_no_instance() {
 fn each_corruption_is_refused_by_the_tool() {
     // Of ports a few: the bytes are judged by the reader, and each takes an image of its own.
     let of_ports = crate::ports::CORRUPTIONS.iter().step_by(8);
-    for (name, kind, change) in CORRUPTIONS.iter().chain(crate::processes::CORRUPTIONS).chain(of_ports) {
+    let of_data = crate::data::CORRUPTIONS.iter().step_by(8);
+    for (name, kind, change) in CORRUPTIONS.iter().chain(crate::processes::CORRUPTIONS).chain(of_ports).chain(of_data) {
         let mut mutant = Mutant(sample());
         change(&mut mutant);
         let bytes = if *kind == Kind::Image { mutant.0 } else { mutant.sealed().0 };
@@ -229,7 +230,8 @@ fn every_code_of_instances_has_a_mutant() {
         .iter()
         .chain(scheduled::CORRUPTIONS)
         .chain(crate::processes::CORRUPTIONS)
-        .chain(crate::ports::CORRUPTIONS);
+        .chain(crate::ports::CORRUPTIONS)
+        .chain(crate::data::CORRUPTIONS);
     let shown: BTreeSet<Code> = all.map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
     let all: BTreeSet<Code> = Code::ALL.iter().copied().filter(|code| code.name().starts_with("V4")).collect();
     assert_eq!(shown, all);
