@@ -126,6 +126,8 @@ pub struct Component<'a> {
     pub dma_bytes: u64,
     /// Ends of channels of the partition that it has. An import that one of them names is not among `imports`.
     pub ports: Vec<Port>,
+    /// It reads the pages of the accounts, at [`bulkhead_kernel_abi::image::COMPONENT_ACCOUNTS`].
+    pub has_accounts: bool,
 }
 
 /// What an import is bound to whose word says where devices find the component's pages for DMA: the writer puts the address in its place.

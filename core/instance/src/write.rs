@@ -6,13 +6,14 @@ use crate::translation::{Access, PAGE, Space};
 use crate::{Component, DMA_PLACE, Error, Instance, Interface, ProgramError, Shares, device_addresses};
 use crate::{data, ports, wires};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
+use bulkhead_kernel_abi::accounts::ACCOUNTS_BYTES;
 use bulkhead_kernel_abi::boot::{
     ComponentRow, DeviceRow, EntryRow, ProgramRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_DEVICES_END, COMPONENT_DMA, COMPONENT_DMA_END, COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT,
-    ComponentHead, Head, KERNEL_HALF, LOAD, MAGIC, RAM, SLOTS,
+    ACCOUNTS_BYTES_BEFORE_HEAD, COMPONENT_ACCOUNTS, COMPONENT_DEVICES_END, COMPONENT_DMA, COMPONENT_DMA_END,
+    COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD, MAGIC, RAM, SLOTS,
 };
 use bulkhead_kernel_abi::{ALL_TICKS, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, MAX_VECTOR, NONE};
 use sha2::{Digest, Sha256};
@@ -88,7 +89,14 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
         .iter()
         .zip(&programs)
         .zip(&dma)
-        .map(|((component, program), dma)| image.component(component, program, *dma))
+        .map(|((component, program), dma)| {
+            let mut space = image.component(component, program, *dma);
+            if component.has_accounts {
+                let accounts = head - ACCOUNTS_BYTES_BEFORE_HEAD;
+                space.map(COMPONENT_ACCOUNTS, accounts, ACCOUNTS_BYTES as u64, Access::ComponentConstants);
+            }
+            space
+        })
         .collect();
     data::lay(&mut rows.data, &programs, &spaces, &mut image, &mut kernel_space);
     let laid = instance.processes.lay(&made, &mut image);
@@ -291,6 +299,7 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
             on_fault: component.policy.on_fault,
             supervisor: component.policy.supervisor,
             supervisor_bits: component.policy.supervisor_bits,
+            accounts: component.has_accounts.into(),
             ..ComponentRow::default()
         });
         let exports = program.interface.exports.iter();

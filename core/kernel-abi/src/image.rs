@@ -33,6 +33,9 @@ pub const COMPONENT_DEVICES_END: u64 = 0xc000_0000;
 pub const COMPONENT_DMA: u64 = 0xc000_0000;
 /// One past the last address that they can have.
 pub const COMPONENT_DMA_END: u64 = 0xc100_0000;
+/// Address of the pages of the accounts ([`crate::accounts::AccountPages`]) in a component that reads them. Programs know it by name
+/// ([`ACCOUNTS_SIGNATURE`]).
+pub const COMPONENT_ACCOUNTS: u64 = 0xc200_0000;
 /// Address of the window of a component's first port; those of the next ones follow, each with an empty page in front. Programs know it by name
 /// ([`PortUse::signature`]).
 pub const COMPONENT_PORTS: u64 = 0x1_0000_0000;
@@ -151,6 +154,9 @@ pub const DEVICE_SIGNATURE: u64 = signature("device");
 
 /// What an import has for a signature whose word is the address of the component's pages for DMA, as a device sees it.
 pub const DMA_SIGNATURE: u64 = signature("dma");
+
+/// What an import has for a signature whose word is the address of the pages of the accounts.
+pub const ACCOUNTS_SIGNATURE: u64 = signature("accounts");
 
 /// What a program does with a port, which the signature of its import says: a port of the partition that is another one is not bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

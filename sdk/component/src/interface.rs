@@ -19,7 +19,9 @@
 //! registers even when the callee faulted and everything was cleared.
 
 use bulkhead_kernel_abi::Code;
-use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, DMA_SIGNATURE, NAME_BYTES, function_name, signature};
+use bulkhead_kernel_abi::image::{
+    ACCOUNTS_SIGNATURE, DEVICE_SIGNATURE, DMA_SIGNATURE, NAME_BYTES, function_name, signature,
+};
 pub use bulkhead_kernel_abi::image::{Port, PortUse};
 use core::arch::asm;
 
@@ -62,6 +64,13 @@ impl Record {
     pub const fn dma(name: &str, address: *const ()) -> Self {
         assert!(name.len() < NAME_BYTES, "the name of the pages is too long");
         Self { name: function_name(name), signature: DMA_SIGNATURE, address }
+    }
+
+    /// Says what the accounts are called, and where the word with their address is.
+    #[must_use]
+    pub const fn accounts(name: &str, address: *const ()) -> Self {
+        assert!(name.len() < NAME_BYTES, "the name of the accounts is too long");
+        Self { name: function_name(name), signature: ACCOUNTS_SIGNATURE, address }
     }
 
     /// Says what a port is called, how it is used, and where the record is that the writer of the instance fills.

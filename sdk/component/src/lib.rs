@@ -16,6 +16,8 @@
 //! The program's `build.rs` passes `-Tcomponent.ld`, the linker script of this crate.
 #![no_std]
 
+#[cfg(target_os = "none")]
+pub mod accounts;
 pub mod alone;
 #[cfg(target_os = "none")]
 pub mod call;

@@ -206,9 +206,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 imports: of_caller,
                 callers: callers(4),
                 policy: Policy::default(),
-                devices: vec![],
-                dma_bytes: 0,
-                ports: vec![],
+                ..Component::default()
             },
             Component {
                 name: "callee".to_owned(),
@@ -218,9 +216,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
                 imports: of_callee,
                 callers: callers(3),
                 policy,
-                devices: vec![],
-                dma_bytes: 0,
-                ports: vec![],
+                ..Component::default()
             },
         ],
         servers: Vec::new(),

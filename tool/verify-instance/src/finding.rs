@@ -65,6 +65,8 @@ pub enum Kind {
     Quota,
     /// What a reset gives a component back is not what its data begins with, or not all of it.
     Data,
+    /// The pages of the accounts are in a component that has them not, can be written there, or are others.
+    Accounts,
 }
 
 /// One thing that is wrong with an instance.

@@ -76,7 +76,11 @@ fn component(view: &View<'_>, number: usize, row: &ComponentRow, space: &Map, fi
     });
     let is_supervised = row.supervisor == NONE || usize::from(row.supervisor) < view.tables.end_points.len();
     let is_plain = row.on_fault <= 2 && row.trust <= 1 && row.abortable <= 1 && row.floating_point == 0;
-    let is_plain = is_plain && row.quota == NONE && row.reserved == 0 && row.stacks as usize <= MAX_STACKS;
+    let is_plain = is_plain
+        && row.quota == NONE
+        && row.reserved == [0; 3]
+        && row.accounts <= 1
+        && row.stacks as usize <= MAX_STACKS;
     findings.require(is_supervised && is_plain, Kind::Row, || {
         format!("component {number} has a policy, a quota, a supervisor or a number of stacks that none can have")
     });

@@ -7,10 +7,11 @@ use bulkhead_guest_abi::guest::{
     GUEST_CHANNELS, GUEST_CONSOLE, GUEST_DEVICES, GUEST_ECAM, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION,
     GUEST_PCI_DEVICES, GUEST_UART,
 };
+use bulkhead_kernel_abi::accounts::ACCOUNTS_BYTES;
 use bulkhead_kernel_abi::boot::DeviceRow;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_DEVICES, COMPONENT_DEVICES_END, COMPONENT_DMA, COMPONENT_DMA_END, COMPONENT_STACKS, COMPONENT_TEXT, LOAD,
-    RAM,
+    ACCOUNTS_BYTES_BEFORE_HEAD, COMPONENT_ACCOUNTS, COMPONENT_DEVICES, COMPONENT_DEVICES_END, COMPONENT_DMA,
+    COMPONENT_DMA_END, COMPONENT_STACKS, COMPONENT_TEXT, LOAD, RAM,
 };
 use std::collections::BTreeMap;
 
@@ -55,6 +56,7 @@ pub(crate) fn check(view: &View<'_>, expected: &Expected, findings: &mut Finding
         })
         .collect();
     devices(view, &spaces, findings);
+    accounts(view, &spaces, findings);
     pages(view, &kernel, &boot, &spaces, findings);
     spaces
 }
@@ -187,6 +189,37 @@ fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     }
 }
 
+/// Whether a component's address is one for the pages of the accounts.
+fn is_for_accounts(address: u64) -> bool {
+    (COMPONENT_ACCOUNTS..COMPONENT_ACCOUNTS + ACCOUNTS_BYTES as u64).contains(&address)
+}
+
+/// The accounts are two pages of the kernel, which the components that have them read, and neither write nor execute; no other one has an address for them.
+fn accounts(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
+    let first = view.head_address.wrapping_sub(ACCOUNTS_BYTES_BEFORE_HEAD);
+    for (number, (row, space)) in view.tables.components.iter().zip(spaces).enumerate() {
+        let bytes = if row.accounts == 1 { ACCOUNTS_BYTES as u64 } else { 0 };
+        let expected = (0..bytes).step_by(PAGE as usize).map(|offset| {
+            let mapping = Mapping {
+                output: first.wrapping_add(offset),
+                bytes: PAGE,
+                el0: true,
+                write: false,
+                execute_el1: false,
+                execute_el0: false,
+                is_global: false,
+                memory: 1,
+            };
+            (COMPONENT_ACCOUNTS + offset, mapping)
+        });
+        let found = space.mappings.range(COMPONENT_ACCOUNTS..COMPONENT_ACCOUNTS + ACCOUNTS_BYTES as u64);
+        let is_so = found.map(|(address, mapping)| (*address, *mapping)).eq(expected);
+        findings.require(is_so, Kind::Accounts, || {
+            format!("component {number} does not have the accounts as the boot tables say: to be read, or not at all")
+        });
+    }
+}
+
 /// Whether a component's address is one for its pages for DMA.
 fn is_for_dma(address: u64) -> bool {
     (COMPONENT_DMA..COMPONENT_DMA_END).contains(&address)
@@ -245,6 +278,10 @@ fn pages(view: &View<'_>, kernel: &Map, boot: &Map, spaces: &[Map], findings: &m
             let is_of_el0 = mapping.el0 && !mapping.execute_el1 && !mapping.is_global && mapping.bytes == PAGE;
             let is_device = is_for_devices(*address);
             let is_port = crate::ports::is_for_ports(*address);
+            if is_for_accounts(*address) {
+                // Judged by itself: it is the kernel's, and of each component that has it.
+                continue;
+            }
             findings.require(is_of_el0 && (is_device || is_port || mapping.memory == 1), Kind::Reach, || {
                 format!("{} has a page that is not memory of EL0 and of this component alone", place())
             });

@@ -334,6 +334,8 @@ codes! {
     InstanceWireEnds = "V438", "ends of a wire";
     /// What a reset gives a component back is not what its data begins with, or not all of it.
     InstanceData = "V446", "data of a component";
+    /// The pages of the accounts are in a component that has them not, can be written there, or are others.
+    InstanceAccounts = "V436", "accounts in a component";
 }
 
 impl Code {

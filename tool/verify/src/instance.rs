@@ -173,5 +173,6 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Program => Code::InstanceProgram,
         Kind::Quota => Code::InstanceQuota,
         Kind::Data => Code::InstanceData,
+        Kind::Accounts => Code::InstanceAccounts,
     }
 }

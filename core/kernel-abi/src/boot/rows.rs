@@ -48,8 +48,10 @@ rows! {
         supervisor: u16,
         /// What the supervisor is sent.
         supervisor_bits: u64,
+        /// It reads the pages of the accounts, 1, at [`crate::image::COMPONENT_ACCOUNTS`], or has them not, 0. For who looks at an instance.
+        accounts: u16,
         /// Zero.
-        reserved: u64,
+        reserved: [u16; 3],
     }
 
     /// A function that a component exports: where callers enter.

@@ -86,7 +86,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "QV-41",
-            "consumed and idle time and the longest overrun, in a kernel by server and thread in its accounts, which `bulkhead stats` shows and no component maps yet; the scheduler's own time is not a number of its own",
+            "consumed and idle time and the longest overrun, in a kernel by server and thread in its accounts, which `bulkhead stats` shows and a component that is given them reads; the scheduler's own time is not a number of its own",
         ),
         (
             "QV-E1",

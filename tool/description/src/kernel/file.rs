@@ -208,7 +208,7 @@ table! {
         interrupts: Vec<Located<Interrupt>>,
         /// What each function that the program calls leads to: `"COMPONENT.FUNCTION"` (`"COMPONENT.FUNCTION#TOKEN"`), `"send:COMPONENT.SIGNAL"`,
         /// `"receive:THREAD"`, `"interrupt:NAME"`, `"expect:COMPONENT.NAME"`, `"device:NAME"`, `"port:NAME"`, `"component:NAME"`, `"quota"`, `"program:NAME"`, `"scheduler:NAME"`, `"threads:SCHEDULER"`,
-        /// `"thread:NAME"`, `"thread:COMPONENT.NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"`, `"empty:COUNT"` or `"wire:PORT.NAME"`; a list fills slots one after the other.
+        /// `"thread:NAME"`, `"thread:COMPONENT.NAME"`, `"tcap:THREAD"`, `"server:NAME"`, `"band:NAME"`, `"empty:COUNT"`, `"accounts"` or `"wire:PORT.NAME"`; a list fills slots one after the other.
         bind: Option<Located<Bindings>>,
         /// How threads of others come in; needed when others call it.
         callers: Option<Located<Callers>>,

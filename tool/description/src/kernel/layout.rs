@@ -108,6 +108,7 @@ fn component<'a>(
         devices: Vec::new(),
         dma_bytes: 0,
         ports: Vec::new(),
+        has_accounts: table.has_accounts,
     }
 }
 

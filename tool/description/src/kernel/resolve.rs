@@ -19,7 +19,7 @@ use crate::suggest;
 use crate::unit::{BadQuantity, parse_duration, parse_size};
 use bulkhead_instance::{DMA_PLACE, Import};
 use bulkhead_kernel_abi::capability::{entry_word, right};
-use bulkhead_kernel_abi::image::{DEVICE_SIGNATURE, DMA_SIGNATURE, PortUse};
+use bulkhead_kernel_abi::image::{ACCOUNTS_SIGNATURE, COMPONENT_ACCOUNTS, DEVICE_SIGNATURE, DMA_SIGNATURE, PortUse};
 use bulkhead_kernel_abi::{Capability, Kind, MAX_FRAMES};
 use bulkhead_plan::model;
 
@@ -40,6 +40,8 @@ pub(super) struct Table {
     pub(super) imports: Vec<Import>,
     /// Who is told of its faults.
     pub(super) supervisor: Option<Supervision>,
+    /// Its program reads the accounts.
+    pub(super) has_accounts: bool,
 }
 
 /// What bindings lead to.
@@ -208,6 +210,12 @@ impl<'r> Resolver<'r> {
                     table.capabilities.extend(self.port((number, &import.name), first, signature, (&mut *ports, slot)));
                     continue;
                 }
+                if signature == ACCOUNTS_SIGNATURE || first.value == ACCOUNTS {
+                    let reads = self.reads_accounts(first, signature);
+                    table.has_accounts |= reads;
+                    table.imports.extend(reads.then(|| Import { name: import.name.clone(), slot: COMPONENT_ACCOUNTS }));
+                    continue;
+                }
                 if let Some(name) = first.strip_prefix("program:") {
                     let found = self.program_number(component, first, name);
                     table.imports.extend(found.map(|slot| Import { name: import.name.clone(), slot }));
@@ -226,6 +234,18 @@ impl<'r> Resolver<'r> {
             tables.push(table);
         }
         (tables, edges)
+    }
+
+    /// States whether an import that reads the accounts is bound to them, and no other one is.
+    fn reads_accounts(&mut self, target: &Located<String>, signature: u64) -> bool {
+        let (what, help) = match (signature == ACCOUNTS_SIGNATURE, target.value == ACCOUNTS) {
+            (true, true) => return true,
+            (true, false) => ("the accounts, and is bound to something else", "write \"accounts\""),
+            _ => ("a function, and is bound to the accounts", "a program names them by `accounts!` of the SDK"),
+        };
+        let message = format!("what the program calls so is {what}");
+        self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(help));
+        false
     }
 
     /// A function that the program calls and nothing binds.
@@ -320,7 +340,7 @@ impl<'r> Resolver<'r> {
         let Some((component, function)) = callee.split_once('.') else {
             let message = format!("`{}` is nothing that a function can be bound to", target.value);
             self.push(Diagnostic::new(Code::BadBinding, message).at(target.span, "").help(
-                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"port:NAME\", \"component:NAME\", \"quota\", \"program:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\", \"empty:COUNT\" or \"wire:PORT.NAME\"",
+                "write \"COMPONENT.FUNCTION\" for a call, \"send:COMPONENT.SIGNAL\", \"receive:THREAD\", \"interrupt:NAME\", \"expect:COMPONENT.NAME\", \"device:NAME\", \"port:NAME\", \"component:NAME\", \"quota\", \"program:NAME\", \"scheduler:NAME\", \"threads:SCHEDULER\", \"thread:NAME\", \"tcap:THREAD\", \"server:NAME\", \"band:NAME\", \"empty:COUNT\", \"accounts\" or \"wire:PORT.NAME\"",
             ));
             return None;
         };
@@ -377,6 +397,9 @@ impl<'r> Resolver<'r> {
 pub(super) const fn granted(kind: Kind, object: u16, word: u64) -> Capability {
     Capability { kind: kind.number(), rights: right::USE, object, grant: 1, word }
 }
+
+/// What leads to what the kernel counts.
+const ACCOUNTS: &str = "accounts";
 
 /// Most names that a sentence lists.
 const MOST_NAMES: usize = 8;

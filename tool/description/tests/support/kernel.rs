@@ -2,8 +2,8 @@
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::image::{
-    COMPONENT_MAGIC, COMPONENT_TEXT, COUNTS, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE, EXPORTS, Function,
-    IMPORTS, KERNEL_HALF, LOAD, Port, PortUse, function_name,
+    ACCOUNTS_SIGNATURE, COMPONENT_MAGIC, COMPONENT_TEXT, COUNTS, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE,
+    EXPORTS, Function, IMPORTS, KERNEL_HALF, LOAD, Port, PortUse, function_name,
 };
 use elf::{Segment, elf};
 use zerocopy::IntoBytes;
@@ -32,6 +32,7 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/caller.elf", program(&[], &[("report", 1)])),
         ("kernel/callee.elf", program(&[("write", 1), ("read", 2)], &[])),
         ("kernel/both.elf", program(&[("enter", 1)], &[("next", 1)])),
+        ("kernel/watcher.elf", program(&[], &[("used", ACCOUNTS_SIGNATURE)])),
         ("kernel/driver.elf", program(&[], &[("events", 0), ("done", 0)])),
         ("kernel/clock.elf", program(&[], &[("events", 0), ("done", 0), ("clock", DEVICE_SIGNATURE)])),
         (

@@ -1,5 +1,6 @@
 //! Single corruptions of an instance's bytes, with checksums that are right: each is refused, by its own message.
 
+mod accounts;
 mod data;
 mod ports;
 mod processes;
@@ -386,9 +387,8 @@ fn a_sender_names_an_export() {
 #[test]
 fn each_corruption_is_refused_by_its_own_message() {
     let mut messages = BTreeSet::new();
-    for (name, kind, change) in
-        CORRUPTIONS.iter().chain(processes::CORRUPTIONS).chain(ports::CORRUPTIONS).chain(data::CORRUPTIONS)
-    {
+    let parts = [CORRUPTIONS, processes::CORRUPTIONS, ports::CORRUPTIONS, data::CORRUPTIONS, accounts::CORRUPTIONS];
+    for (name, kind, change) in parts.into_iter().flatten() {
         let mut mutant = Mutant(sample());
         change(&mut mutant);
         let whole = mutant.0.len() == sample().len() || *kind != Kind::Image;

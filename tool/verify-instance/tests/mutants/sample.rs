@@ -140,6 +140,7 @@ fn with_wires(wires: Vec<Wire>, remote: Capability, ports: Vec<Port>) -> Vec<u8>
         kernel: &kernel,
         components: vec![
             Component {
+                has_accounts: true,
                 devices: vec![Device { name: "gpio".to_owned(), physical: REGISTERS, bytes: 0x1000 }],
                 ..component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)])
             },

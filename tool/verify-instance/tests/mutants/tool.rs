@@ -231,7 +231,8 @@ fn every_code_of_instances_has_a_mutant() {
         .chain(scheduled::CORRUPTIONS)
         .chain(crate::processes::CORRUPTIONS)
         .chain(crate::ports::CORRUPTIONS)
-        .chain(crate::data::CORRUPTIONS);
+        .chain(crate::data::CORRUPTIONS)
+        .chain(crate::accounts::CORRUPTIONS);
     let shown: BTreeSet<Code> = all.map(|(_, kind, _)| code_of(*kind)).chain(OTHERS).collect();
     let all: BTreeSet<Code> = Code::ALL.iter().copied().filter(|code| code.name().starts_with("V4")).collect();
     assert_eq!(shown, all);
