@@ -85,6 +85,7 @@ fn tables() -> Tables<'static> {
         devices: &[],
         ports: &[],
         data: &[],
+        names: &[],
     }
 }
 

@@ -90,6 +90,7 @@ fn tables(servers: &[ServerRow], threads: &[u16], payer: u16) -> Tables<'static>
         devices: &[],
         ports: &[],
         data: &[],
+        names: &[],
     }
 }
 

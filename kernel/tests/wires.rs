@@ -76,6 +76,7 @@ fn tables(wires: Vec<WireRow>) -> Tables<'static> {
         devices: &[],
         ports: &[],
         data: &[],
+        names: &[],
     }
 }
 

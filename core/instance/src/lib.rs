@@ -8,6 +8,7 @@
 mod data;
 mod error;
 mod interface;
+mod names;
 mod ports;
 mod processes;
 mod program;
@@ -35,6 +36,8 @@ pub struct Instance<'a> {
     pub components: Vec<Component<'a>>,
     /// By number, the most important first. None: one that nothing limits, and every thread is on it.
     pub servers: Vec<ServerRow>,
+    /// What they are called, as `thread_names` of a component.
+    pub server_names: Vec<String>,
     /// By number.
     pub end_points: Vec<EndPointRow>,
     /// By number.
@@ -112,6 +115,8 @@ pub struct Component<'a> {
     pub program: &'a [u8],
     /// Its threads, which have numbers in the order of components.
     pub threads: Vec<Thread>,
+    /// What they are called, of which the first 15 bytes are kept; shorter than `threads` where the last ones have no name.
+    pub thread_names: Vec<String>,
     /// Its capability table; slot 0 is empty.
     pub capabilities: Vec<Capability>,
     /// In which slots its program finds what it imports; each import of the program is named once. Entries are what it exports, in the program's order.

@@ -72,7 +72,7 @@ pub(crate) fn addresses(ports: &[Port]) -> impl Iterator<Item = u64> {
 pub(crate) fn rows(components: &[Component<'_>], record: impl Fn(usize, &str) -> u64) -> Vec<PortRow> {
     let of = |(number, component): (usize, &Component<'_>)| {
         let row = |(address, port): (u64, &Port)| PortRow {
-            name: crate::write::name(&port.name),
+            name: crate::names::name(&port.name),
             physical: port.window,
             address,
             record: port.import.as_deref().map_or(0, |import| record(number, import)),

@@ -96,7 +96,7 @@ impl Processes<'_> {
         for (written, program) in self.programs.iter().zip(programs) {
             let mut row = ProgramRow {
                 entry: program.entry,
-                name: crate::write::name(&written.name),
+                name: crate::names::name(&written.name),
                 first_segment: laid.segments.len() as u32,
                 segments: program.segments.len() as u32,
                 stack_pages: (written.stack_bytes / PAGE) as u32,

@@ -2,8 +2,8 @@
 
 use bulkhead_kernel_abi::boot::{
     ALIGNMENT, BOOT_MAGIC, BandRow, BindingRow, BootHeader, CHECKSUM_FROM, ComponentRow, DataRow, DeviceRow,
-    EndPointRow, EntryRow, ExportRow, PortRow, ProgramRow, QuotaRow, SchedulerRow, SegmentRow, ServerRow, Span,
-    StackRow, TcapRow, ThreadRow, WireRow,
+    EndPointRow, EntryRow, ExportRow, NameRow, PortRow, ProgramRow, QuotaRow, SchedulerRow, SegmentRow, ServerRow,
+    Span, StackRow, TcapRow, ThreadRow, WireRow,
 };
 use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION};
 use crc::{CRC_32_ISCSI, Crc, Table};
@@ -38,6 +38,7 @@ pub(crate) struct Rows {
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) ports: Vec<PortRow>,
     pub(crate) data: Vec<DataRow>,
+    pub(crate) names: Vec<NameRow>,
     pub(crate) quotas: Vec<QuotaRow>,
     pub(crate) programs: Vec<ProgramRow>,
     pub(crate) segments: Vec<SegmentRow>,
@@ -68,6 +69,7 @@ impl Rows {
             devices: append(&mut bytes, &self.devices),
             ports: append(&mut bytes, &self.ports),
             data: append(&mut bytes, &self.data),
+            names: append(&mut bytes, &self.names),
             quotas: append(&mut bytes, &self.quotas),
             programs: append(&mut bytes, &self.programs),
             segments: append(&mut bytes, &self.segments),

@@ -1,10 +1,11 @@
 //! From a description to bytes.
 
+use crate::names::name;
 use crate::program::{self, Program, Use, bind, slot};
 use crate::tables::{Rows, crc32c};
 use crate::translation::{Access, PAGE, Space};
 use crate::{Component, DMA_PLACE, Error, Instance, Interface, ProgramError, Shares, device_addresses};
-use crate::{data, ports, wires};
+use crate::{data, names, ports, wires};
 use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_CONSOLE, GUEST_GICD, GUEST_GICR, GUEST_INFORMATION, GUEST_UART};
 use bulkhead_kernel_abi::accounts::ACCOUNTS_BYTES;
 use bulkhead_kernel_abi::boot::{
@@ -68,6 +69,7 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
         imports.iter().find(|function| function.name == import).map_or(0, |function| function.address)
     });
     rows.data = data::rows(&programs);
+    rows.names = names::rows(instance, rows.servers.len());
     let tables_bytes = rows.bytes().len() as u64;
     let tables = image.reserve(tables_bytes);
     let mut kernel_space = kernel_space(&kernel);
@@ -89,14 +91,7 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
         .iter()
         .zip(&programs)
         .zip(&dma)
-        .map(|((component, program), dma)| {
-            let mut space = image.component(component, program, *dma);
-            if component.has_accounts {
-                let accounts = head - ACCOUNTS_BYTES_BEFORE_HEAD;
-                space.map(COMPONENT_ACCOUNTS, accounts, ACCOUNTS_BYTES as u64, Access::ComponentConstants);
-            }
-            space
-        })
+        .map(|((component, program), dma)| image.component(component, program, *dma, head))
         .collect();
     data::lay(&mut rows.data, &programs, &spaces, &mut image, &mut kernel_space);
     let laid = instance.processes.lay(&made, &mut image);
@@ -380,13 +375,6 @@ fn dma_rows(instance: &Instance<'_>) -> Vec<DeviceRow> {
         .collect()
 }
 
-/// A name as rows have it, with a zero behind it.
-pub(crate) fn name(text: &str) -> [u8; 16] {
-    let mut name = [0; 16];
-    name.iter_mut().take(15).zip(text.bytes()).for_each(|(slot, byte)| *slot = byte);
-    name
-}
-
 /// The end point that a thread takes from.
 fn end_point_of(instance: &Instance<'_>, thread: usize) -> u16 {
     let found = instance.end_points.iter().position(|row| usize::from(row.thread) == thread);
@@ -453,8 +441,8 @@ impl Image {
         if component.dma_bytes == 0 { 0 } else { self.reserve(component.dma_bytes) }
     }
 
-    /// Writes a component's pages, each for itself alone, and says what it maps; those for DMA were reserved at `dma`.
-    fn component(&mut self, component: &Component<'_>, program: &Program, dma: u64) -> Space {
+    /// Writes a component's pages, each for itself alone, and says what it maps; those for DMA were reserved at `dma`, and the accounts are in front of the head.
+    fn component(&mut self, component: &Component<'_>, program: &Program, dma: u64, head: u64) -> Space {
         let mut space = Space::default();
         for segment in &program.segments {
             let access = match segment.kind {
@@ -477,6 +465,10 @@ impl Image {
         }
         space.map(COMPONENT_DMA, dma, component.dma_bytes, Access::ComponentData);
         ports::map(&mut space, &component.ports);
+        if component.has_accounts {
+            let accounts = head - ACCOUNTS_BYTES_BEFORE_HEAD;
+            space.map(COMPONENT_ACCOUNTS, accounts, ACCOUNTS_BYTES as u64, Access::ComponentConstants);
+        }
         space
     }
 

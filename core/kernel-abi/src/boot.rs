@@ -7,8 +7,8 @@
 mod rows;
 
 pub use rows::{
-    BandRow, BindingRow, ComponentRow, DataRow, DeviceRow, EndPointRow, EntryRow, ExportRow, PortRow, ProgramRow,
-    QuotaRow, RegionRow, SchedulerRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
+    BandRow, BindingRow, ComponentRow, DataRow, DeviceRow, EndPointRow, EntryRow, ExportRow, NameRow, PortRow,
+    ProgramRow, QuotaRow, RegionRow, SchedulerRow, SegmentRow, ServerRow, StackRow, TcapRow, ThreadRow, WireRow,
 };
 
 use crate::{Capability, KERNEL_ABI_VERSION};
@@ -85,15 +85,17 @@ pub struct BootHeader {
     pub ports: Span,
     /// [`DataRow`]s of all components, in their order.
     pub data: Span,
+    /// [`NameRow`]s of the threads and, behind them, of the servers; or none at all.
+    pub names: Span,
     /// Physical address of the pool, whose pages nobody has at boot.
     pub pool_address: u64,
     /// Its pages.
     pub pool_pages: u32,
     /// Zero.
-    pub reserved: [u32; 5],
+    pub reserved: [u32; 3],
 }
 
-const _: () = assert!(size_of::<BootHeader>() == 32 + 20 * 8 + 32);
+const _: () = assert!(size_of::<BootHeader>() == 32 + 21 * 8 + 24);
 const _: () = assert!(size_of::<BootHeader>().is_multiple_of(ALIGNMENT));
 
 /// Why boot tables are not taken.
@@ -156,6 +158,8 @@ pub struct Tables<'a> {
     pub ports: &'a [PortRow],
     /// Of all components.
     pub data: &'a [DataRow],
+    /// Of the threads and of the servers, or none.
+    pub names: &'a [NameRow],
 }
 
 impl<'a> Tables<'a> {
@@ -199,6 +203,7 @@ impl<'a> Tables<'a> {
             devices: rows(bytes, header.devices, 17)?,
             ports: rows(bytes, header.ports, 18)?,
             data: rows(bytes, header.data, 19)?,
+            names: rows(bytes, header.names, 20)?,
         })
     }
 
@@ -206,6 +211,13 @@ impl<'a> Tables<'a> {
     #[must_use]
     pub fn slots(&self, component: &ComponentRow) -> &'a [Capability] {
         part(self.capabilities, component.first_slot, component.slots)
+    }
+
+    /// Names of threads, and of servers, in their order; empty ones of an instance that has none.
+    #[must_use]
+    pub fn names(&self) -> [&'a [NameRow]; 2] {
+        let (threads, servers) = self.names.split_at_checked(self.threads.len()).unwrap_or_default();
+        [threads, servers]
     }
 
     /// The entries of a component.

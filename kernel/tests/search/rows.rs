@@ -252,6 +252,7 @@ impl Instance {
             devices: &[],
             ports: &[],
             data: &[],
+            names: &[],
         }
     }
 }

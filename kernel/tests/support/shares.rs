@@ -120,6 +120,7 @@ impl Rows {
             devices: &[],
             ports: &[],
             data: &[],
+            names: &[],
         }
     }
 }

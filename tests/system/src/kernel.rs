@@ -196,6 +196,7 @@ fn pair_of(caller: &str, kernel: &[u8], argument: u64, policy: Policy) -> Vec<u8
     let [of_caller, of_callee] = imports;
     let callers = |stacks: u32| Callers { stacks, stack_bytes: 4096 };
     let instance = Instance {
+        server_names: Vec::new(),
         kernel,
         components: vec![
             Component {

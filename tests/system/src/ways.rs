@@ -259,6 +259,7 @@ pub fn image(way: Way, times: u64) -> Vec<u8> {
         |(role, server): &(u64, u16)| Thread { argument: role | times << 8, stack_bytes: 8192, server: *server };
     let receiver = EndPointRow { thread: setting.receiver.unwrap_or(NONE), tcap: NONE, ..EndPointRow::default() };
     let instance = Instance {
+        server_names: Vec::new(),
         kernel: &kernel,
         components: vec![Component {
             name: "ways".to_owned(),

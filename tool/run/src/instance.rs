@@ -11,7 +11,7 @@ use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
 use bulkhead_kernel_abi::accounts::{ACCOUNTS_MAGIC, AccountPages};
 use bulkhead_kernel_abi::boot::{ALIGNMENT, ServerRow, Tables};
 use bulkhead_kernel_abi::image::{ACCOUNTS_BYTES_BEFORE_HEAD, Head, LOAD, MAGIC, TRACE_BYTES};
-use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_SERVERS, MAX_THREADS, MAX_WIRES};
+use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_END_POINTS, MAX_SERVERS, MAX_THREADS, MAX_WIRES};
 use zerocopy::IntoBytes;
 
 /// The kernel lies in the first 2 MiB of RAM, and its head behind it.
@@ -28,6 +28,12 @@ pub struct Instance {
     pub components: Vec<String>,
     /// Component of each thread.
     pub threads: Vec<u16>,
+    /// Names of the threads, by number; empty where nobody gave one.
+    pub thread_names: Vec<String>,
+    /// Names of the servers, the same.
+    pub server_names: Vec<String>,
+    /// Thread that each end point is of.
+    pub end_points: Vec<u16>,
     /// Wires to other instances.
     pub wires: usize,
     /// What each server is promised.
@@ -67,6 +73,34 @@ pub(crate) fn name_of(names: &[String], number: usize) -> String {
 }
 
 impl Instance {
+    /// What a thread is called: its component and its own name, or its number without one.
+    #[must_use]
+    pub fn thread_name(&self, thread: usize) -> String {
+        let component = self.threads.get(thread).map_or(usize::MAX, |component| usize::from(*component));
+        let component = self.components.get(component).map_or("process", String::as_str);
+        match self.thread_names.get(thread).filter(|name| !name.is_empty()) {
+            Some(name) => format!("{component} {name}"),
+            None => format!("{component} thread {thread}"),
+        }
+    }
+
+    /// What a server is called, or its number without a name.
+    #[must_use]
+    pub fn server_name(&self, server: usize) -> String {
+        let name = self.server_names.get(server).filter(|name| !name.is_empty());
+        name.cloned().unwrap_or_else(|| format!("server {server}"))
+    }
+
+    /// Who is told by an end point: its thread, or its number when that is none of the host's.
+    #[must_use]
+    pub fn end_point_name(&self, end_point: u64) -> String {
+        let thread = usize::try_from(end_point).ok().and_then(|number| self.end_points.get(number)).copied();
+        match thread.map(usize::from).filter(|thread| *thread < self.threads.len()) {
+            Some(thread) => self.thread_name(thread),
+            None => format!("end point {end_point}"),
+        }
+    }
+
     /// Reads what an instance has recorded that was loaded at `start`, with this many bytes of RAM behind that.
     #[must_use]
     pub fn find(ram: &Ram, start: PhysicalAddress, bytes: u64) -> Option<Self> {
@@ -90,12 +124,16 @@ impl Instance {
         }
         let tables = Tables::read(room, crc32c::crc32c).ok()?;
         let name = |name: &[u8]| crate::console::readable(name.split(|byte| *byte == 0).next().unwrap_or_default());
+        let names = |of: usize, most: usize| tables.names()[of].iter().take(most).map(|row| name(&row.name)).collect();
         let ring = PhysicalAddress(head.0.checked_sub(ACCOUNTS_BYTES_BEFORE_HEAD)?.checked_sub(TRACE_BYTES)?);
         Some(Self {
             accounts,
             components: tables.components.iter().take(MAX_COMPONENTS).map(|row| name(&row.name)).collect(),
             wires: tables.wires.len().min(MAX_WIRES),
             threads: tables.threads.iter().take(MAX_THREADS).map(|row| row.component).collect(),
+            thread_names: names(0, MAX_THREADS),
+            server_names: names(1, MAX_SERVERS),
+            end_points: tables.end_points.iter().take(MAX_END_POINTS).map(|row| row.thread).collect(),
             servers: tables.servers.iter().take(MAX_SERVERS).copied().collect(),
             trace: (ram.load_u64(ring) == Some(TRACE_MAGIC)).then_some(ring),
         })

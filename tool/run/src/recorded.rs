@@ -78,13 +78,6 @@ impl Recorded {
         Some(Self { partition: partition.to_owned(), instance, batch })
     }
 
-    /// The name of a thread: its component, and its number.
-    #[must_use]
-    pub fn thread_name(&self, thread: usize) -> String {
-        let component = self.instance.threads.get(thread).map_or(usize::MAX, |component| usize::from(*component));
-        format!("{} thread {thread}", self.component_name(component as u64))
-    }
-
     fn component_name(&self, component: u64) -> &str {
         let component = usize::try_from(component).ok();
         component.and_then(|number| self.instance.components.get(number)).map_or("process", String::as_str)
@@ -97,13 +90,13 @@ impl Recorded {
         // Threads of processes have no rows; there are as many tracks as threads were seen.
         let seen = self.batch.records.iter().filter_map(thread_of).max().map_or(0, |thread| thread + 1);
         let threads = self.instance.threads.len().max(seen);
-        let names = (0..threads).map(|thread| format!("{}: {}", self.partition, self.thread_name(thread)));
+        let names = (0..threads).map(|thread| format!("{}: {}", self.partition, self.instance.thread_name(thread)));
         timeline.layout.partitions.extend(names);
         let time = |ticks: u64| (ticks != 0).then(|| time_ns(ticks, counter_hz));
         let servers = self.instance.servers.iter().enumerate().map(|(number, row)| {
             let has_budget = Rule::from_number(row.rule).is_some_and(|rule| !rule.serves_clients());
             ServerLayout {
-                name: format!("{} server {number}", self.partition),
+                name: format!("{} {}", self.partition, self.instance.server_name(number)),
                 slot: 0,
                 priority: row.level.into(),
                 budget_ns: time(row.budget_ticks).filter(|_| has_budget),
@@ -152,9 +145,16 @@ impl Recorded {
             abi::TRACE_BUDGET => Some(EventKind::Replenished { server: server(small.into())?, budget_ns: None }),
             kinds::TRACE_COMPONENT_CALL => mark(Some(thread(small.into())?), format!("calls {to} from {from}")),
             kinds::TRACE_COMPONENT_RETURN => mark(Some(thread(small.into())?), format!("returns from {from} to {to}")),
-            kinds::TRACE_SEND => mark(Some(thread(small.into())?), format!("sends {second:#x} to end point {first}")),
-            kinds::TRACE_VETO => mark(None, format!("server {} is passed over", server(small.into())?)),
-            kinds::TRACE_TOP_HALF => mark(None, format!("interrupt {small} for server {}", server(first)?)),
+            kinds::TRACE_SEND => mark(
+                Some(thread(small.into())?),
+                format!("sends {second:#x} to {}", self.instance.end_point_name(first)),
+            ),
+            kinds::TRACE_VETO => {
+                mark(None, format!("{} is passed over", self.instance.server_name(server(small.into())?)))
+            }
+            kinds::TRACE_TOP_HALF => {
+                mark(None, format!("interrupt {small} for {}", self.instance.server_name(server(first)?)))
+            }
             kinds::TRACE_COMPONENT_FAULT => {
                 let component = self.component_name(first >> 16);
                 mark(thread(first & 0xffff), format!("fault {small} in {component} at {second:#x}"))

@@ -50,9 +50,29 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
                 .add(Kind::Row, format!("thread {number} is of component {}, which is not there", row.component)),
         }
     }
+    names(tables, findings);
     end_points(view, findings);
     bindings(view, findings);
     capabilities(view, findings);
+}
+
+/// Names are of all threads and servers or of none, and texts with a zero behind them.
+fn names(tables: &Tables<'_>, findings: &mut Findings) {
+    let count = tables.names.len();
+    let is_text = |name: &[u8; 16]| {
+        let length = name.iter().position(|byte| *byte == 0);
+        length.is_some_and(|length| {
+            name[length..].iter().all(|byte| *byte == 0) && core::str::from_utf8(&name[..length]).is_ok()
+        })
+    };
+    let is_so = count == 0 || count == tables.threads.len() + tables.servers.len();
+    findings.require(is_so && tables.names.iter().all(|row| is_text(&row.name)), Kind::Row, || {
+        format!(
+            "{count} names are not those of {} threads and {} servers, or no text",
+            tables.threads.len(),
+            tables.servers.len()
+        )
+    });
 }
 
 /// A component's text begins as one, and its slots are its own.

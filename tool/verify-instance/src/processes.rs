@@ -47,7 +47,7 @@ pub(crate) fn owned(view: &View<'_>) -> Vec<Owned> {
 pub(crate) fn check(view: &View<'_>, findings: &mut Findings) {
     let tables = &view.tables;
     let header = tables.header;
-    let fits = header.pool_pages as usize <= MAX_POOL_PAGES && header.reserved == [0; 5];
+    let fits = header.pool_pages as usize <= MAX_POOL_PAGES && header.reserved == [0; 3];
     let is_zero = |pages: Range<u64>| {
         pages
             .step_by(PAGE as usize)

@@ -251,6 +251,7 @@ impl Rows {
             devices: &[],
             ports: &[],
             data: &[],
+            names: &[],
         }
     }
 }

@@ -358,6 +358,12 @@ rows! {
         reserved: u32,
     }
 
+    /// What a thread or a server is called, for who looks at an instance: the kernel reads no name but components'.
+    NameRow: 16 {
+        /// Its name, zero-filled.
+        name: [u8; 16],
+    }
+
     /// A segment of a program, whole pages.
     SegmentRow: 24 {
         /// First address.

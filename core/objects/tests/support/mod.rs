@@ -316,6 +316,7 @@ impl Rows {
             devices: &[],
             ports: &[],
             data: &[],
+            names: &[],
         }
     }
 }

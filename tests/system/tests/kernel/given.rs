@@ -21,6 +21,7 @@ fn probes(threads: &[(u64, u16)], servers: Vec<ServerRow>, capabilities: &[Capab
         ..Component::default()
     };
     let instance = Instance {
+        server_names: Vec::new(),
         kernel: &kernel,
         components: threads.iter().map(component).collect(),
         end_points: Vec::new(),

@@ -41,6 +41,7 @@ impl Probes {
             ..Component::default()
         };
         let instance = Instance {
+            server_names: Vec::new(),
             kernel: &kernel,
             components: self.arguments.iter().enumerate().map(component).collect(),
             servers: self.servers.clone(),

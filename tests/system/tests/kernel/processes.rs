@@ -32,6 +32,7 @@ fn image(children: &[u8], pages: u32, children_first: bool) -> Vec<u8> {
     assert_eq!(worker.imports.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["payer"]);
     let level = |level: u8| ServerRow { holder: NONE, band: NONE, background: 255, level, ..ServerRow::default() };
     let instance = Instance {
+        server_names: Vec::new(),
         kernel: &files[0],
         components: vec![Component {
             name: "spawner".to_owned(),

@@ -97,7 +97,14 @@ fn a_trace_is_the_same_on_each_run_on_the_board_and_in_direct() {
     let timeline = trace.timeline(observer, "");
     let core = timeline.layout.cores.len() - 1;
     let names: Vec<&str> = timeline.layout.partitions.iter().map(String::as_str).collect();
-    assert_eq!(names, ["kernel", "kernel: loop thread 0", "kernel: logger thread 1", "kernel: beats thread 2"]);
+    assert_eq!(names, ["kernel", "kernel: loop main", "kernel: logger main", "kernel: beats main"]);
+    let servers: Vec<&str> = timeline.layout.cores[core].servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(servers, ["kernel control", "kernel logger", "kernel beats"]);
+    // The same names in each form: a line for people, and the events of the picture.
+    let lines = text::lines(&timeline);
+    for part in ["kernel: loop main runs on server kernel control", "sends 0x1 to logger main", "for beats"] {
+        assert!(lines.contains(part), "{part}: {lines}");
+    }
     let measured = &Measurements::of(&timeline).cores[core];
     assert!(measured.slots.iter().all(|slot| slot.responses >= 5), "{measured:?}");
     // The budget, and the lateness of its end behind a passage of the kernel that records.

@@ -118,6 +118,7 @@ fn a_budget_that_comes_back_or_ends_takes_what_it_took() {
     let (kernel, program) = (guest("kernel/kernel.elf"), guest("kernel/probe.elf"));
     let thread = |argument: u64, server: u16| Thread { argument, stack_bytes: 8192, server };
     let instance = Instance {
+        server_names: Vec::new(),
         kernel: &kernel,
         components: vec![Component {
             name: "pair".to_owned(),

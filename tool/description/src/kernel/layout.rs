@@ -40,6 +40,7 @@ impl Resolver<'_> {
             components.push(bulkhead_instance::Component { devices, dma_bytes, ports, ..written });
         }
         let instance = Instance {
+            server_names: servers.names(),
             kernel: &kernel,
             components,
             servers: servers.rows(),
@@ -98,6 +99,7 @@ fn component<'a>(
         name: written.name.value.clone(),
         program: &program.bytes,
         threads: threads.collect(),
+        thread_names: written.threads.iter().map(|thread| thread.name.value.clone()).collect(),
         capabilities: table.capabilities,
         imports: table.imports,
         callers: written.callers.as_ref().map_or_else(Callers::default, |callers| Callers {

@@ -36,6 +36,7 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
     let head = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let mut rows = vec![head(&[
         "server",
+        "name",
         "budget/period",
         "used",
         "background",
@@ -50,6 +51,7 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
             if row.period_ticks == 0 { "-".to_owned() } else { format!("{}/{}", row.budget_ticks, row.period_ticks) };
         rows.push(vec![
             number.to_string(),
+            name_in(&instance.server_names, number),
             promised,
             time(used.charged_ticks),
             time(used.background_ticks),
@@ -59,14 +61,15 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
             time(used.top_half_ticks),
         ]);
     }
-    text.push_str(&table(&rows, 1, 0));
-    let mut rows = vec![head(&["thread", "component", "ran", "loaded"])];
+    text.push_str(&table(&rows, 2, 0));
+    let mut rows = vec![head(&["thread", "component", "name", "ran", "loaded"])];
     for (number, (component, used)) in instance.threads.iter().zip(&accounts.threads).enumerate() {
         let name = instance.components.get(usize::from(*component)).map_or("?", String::as_str);
-        rows.push(vec![number.to_string(), name.to_owned(), time(used.ran_ticks), used.switches.to_string()]);
+        let own = name_in(&instance.thread_names, number);
+        rows.push(vec![number.to_string(), name.to_owned(), own, time(used.ran_ticks), used.switches.to_string()]);
     }
     text.push('\n');
-    text.push_str(&table(&rows, 2, 0));
+    text.push_str(&table(&rows, 3, 0));
     let mut rows = vec![head(&["call", "times", "longest"])];
     for (call, count, longest) in calls(instance).filter(|(_, count, _)| *count > 0) {
         // What has only taken the fast path was not timed.
@@ -85,6 +88,11 @@ fn of_instance(partition: &str, instance: &Instance, hz: u64) -> String {
         text.push_str(&table(&rows, 1, 0));
     }
     text
+}
+
+/// The name of a thread or a server, or a dash: who made the instance gave it none.
+fn name_in(names: &[String], number: usize) -> String {
+    names.get(number).filter(|name| !name.is_empty()).map_or_else(|| "-".to_owned(), Clone::clone)
 }
 
 /// Who found no room for what it prints, and how often.
@@ -108,6 +116,7 @@ pub(super) fn json(observer: &Observer) -> Value {
         let servers = instance.servers.iter().zip(&accounts.servers).enumerate().map(|(number, (_, used))| {
             json!({
                 "server": number,
+                "name": instance.server_names.get(number),
                 "used_ns": ns(used.charged_ticks),
                 "background_ns": ns(used.background_ticks),
                 "dispatches": used.dispatches,
@@ -120,6 +129,7 @@ pub(super) fn json(observer: &Observer) -> Value {
             json!({
                 "thread": number,
                 "component": instance.components.get(usize::from(*component)),
+                "name": instance.thread_names.get(number),
                 "ran_ns": ns(used.ran_ticks),
                 "loaded": used.switches,
             })

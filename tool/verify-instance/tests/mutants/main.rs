@@ -9,8 +9,8 @@ mod scheduled;
 mod tool;
 
 use bulkhead_kernel_abi::boot::{
-    BindingRow, BootHeader, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, ServerRow, StackRow, TcapRow,
-    ThreadRow, WireRow,
+    BindingRow, BootHeader, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, NameRow, ServerRow, StackRow,
+    TcapRow, ThreadRow, WireRow,
 };
 use bulkhead_kernel_abi::capability::{entry_word, remote_word};
 use bulkhead_kernel_abi::image::{COMPONENT_DEVICES, COMPONENT_DMA, COMPONENT_STACKS, COMPONENT_TEXT, Head, LOAD};
@@ -41,6 +41,14 @@ const CORRUPTIONS: &[Corruption] = &[
     ("rows that nobody judges", Kind::Row, |mutant| {
         let place = TABLES + offset_of!(BootHeader, regions);
         mutant.set(place, 1 << 32 | u64::from(mutant.tables().threads.offset));
+    }),
+    ("names of others", Kind::Row, |mutant| {
+        let place = TABLES + offset_of!(BootHeader, names) + 4;
+        mutant.set(place - 4, mutant.word(place - 4) - (1 << 32));
+    }),
+    ("a name without an end", Kind::Row, |mutant| {
+        let (place, _) = mutant.row::<NameRow>(mutant.tables().names.offset, 1);
+        mutant.put(place, &NameRow { name: [b'n'; 16] });
     }),
     ("kernel's data that is not zero", Kind::Kernel, |mutant| mutant.flip(3 * PAGE, 1)),
     ("other boot tables", Kind::Tables, |mutant| mutant.flip(TABLES, 1)),

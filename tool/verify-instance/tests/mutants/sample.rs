@@ -132,11 +132,13 @@ fn with_wires(wires: Vec<Wire>, remote: Capability, ports: Vec<Port>) -> Vec<u8>
         name: name.to_owned(),
         program: &first,
         threads: vec![Thread { argument: 0, stack_bytes: 8192, server: 0 }; threads],
+        thread_names: vec!["main".to_owned(); threads],
         capabilities,
         ..Component::default()
     };
     let blank = ServerRow { holder: NONE, band: NONE, ..ServerRow::default() };
     let instance = Instance {
+        server_names: ["main", "high", "io", "low"].map(str::to_owned).to_vec(),
         kernel: &kernel,
         components: vec![
             Component {

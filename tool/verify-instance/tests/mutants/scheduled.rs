@@ -58,6 +58,7 @@ fn sample() -> Vec<u8> {
     };
     let member = |thread: u16, scheduler: u16, tcap: u16, label: u64| Member { thread, scheduler, tcap, label };
     let instance = Instance {
+        server_names: Vec::new(),
         processes: bulkhead_instance::Processes::default(),
         kernel: &kernel,
         components: vec![component("rt", &[HELD; 5], slots), component("other", &[PLAIN], vec![Capability::NULL; 2])],

@@ -113,6 +113,7 @@ fn image_with(program: &str, attacks: std::ops::RangeInclusive<u64>, service: Op
         )
     });
     let instance = Instance {
+        server_names: Vec::new(),
         kernel: &kernel,
         components: [
             component("umpire", &hostile, vec![thread(1 << 32 | attacks.start() << 16 | attacks.end())], umpires),

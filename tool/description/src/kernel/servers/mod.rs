@@ -129,6 +129,12 @@ impl Servers {
         self.lines.iter().flat_map(rows).collect()
     }
 
+    /// Their names, as many as rows: each server that can be made in a band has that of the band.
+    pub(super) fn names(&self) -> Vec<String> {
+        let names = |line: &Line| vec![line.name.clone(); line.slots.unwrap_or(1).into()];
+        self.lines.iter().flat_map(names).collect()
+    }
+
     /// Rows of the bands, the most important one first.
     pub(super) fn bands(&self) -> Vec<BandRow> {
         let row = |line: &Line| {
