@@ -33,6 +33,15 @@ struct Seen {
     codes: BTreeSet<Code>,
 }
 
+impl Seen {
+    /// And what was seen elsewhere.
+    fn and(mut self, other: Self) -> Self {
+        other.done.into_iter().for_each(|(what, times)| *self.done.entry(what).or_insert(0) += times);
+        self.codes.extend(other.codes);
+        self
+    }
+}
+
 /// A slot: mostly one that fits, now and then any.
 fn slot(random: &mut Random) -> u64 {
     if random.below(16) == 0 { random.next() } else { random.below(u64::from(SLOTS) + 1) }
@@ -225,21 +234,20 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
 
 #[test]
 fn random_calls_keep_every_invariant() {
-    let mut seen = Seen::default();
-    let mut rows = Rows::with_band();
-    random::check("random calls", |random| {
+    let state = || (Seen::default(), Rows::with_band());
+    let states = random::check_on_cores("random calls", state, |random, (seen, rows)| {
         for (component, policy) in rows.components.iter_mut().zip([0, 1, 0, 0, 2]) {
             component.on_fault = if random.flip() { policy } else { 0 };
             component.stacks = 4;
         }
-        bench_of(&rows, |b| {
+        bench_of(rows, |b| {
             let mut model = Model::new(b.with_band());
             seen.is_deep = random.below(16) == 0;
             let started: Vec<u16> = (0..THREADS).filter(|_| random.below(4) != 0).collect();
             b.start(&started);
             model.check(b);
             for _ in 0..STEPS {
-                step(b, random, &mut seen);
+                step(b, random, seen);
                 model.check(b);
             }
             // The flags were never set here, and nobody got any.
@@ -252,6 +260,7 @@ fn random_calls_keep_every_invariant() {
             );
         });
     });
+    let seen = states.into_iter().fold(Seen::default(), |all, (seen, _)| all.and(seen));
     println!("done: {:?}", seen.done);
     if !random::is_short() {
         assert_seen(&seen);

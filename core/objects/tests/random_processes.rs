@@ -27,6 +27,18 @@ struct Seen {
     abandoned: u64,
 }
 
+impl Seen {
+    /// And what was seen elsewhere.
+    fn and(mut self, other: Self) -> Self {
+        for (mine, others) in [(&mut self.done, other.done), (&mut self.again, other.again)] {
+            others.into_iter().for_each(|(what, times)| *mine.entry(what).or_insert(0) += times);
+        }
+        self.refused.extend(other.refused);
+        self.abandoned += other.abandoned;
+        self
+    }
+}
+
 /// A slot of a table of 64 or 40: mostly one of the first.
 fn slot(random: &mut Random) -> u64 {
     match random.below(16) {
@@ -171,9 +183,8 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
 
 #[test]
 fn random_processes_keep_every_invariant() {
-    let mut seen = Seen::default();
     let rows = Rows::with_pool();
-    random::check("random processes", |random| {
+    let seen = random::check_on_cores("random processes", Seen::default, |random, seen| {
         bench_of(&rows, |b| {
             let mut model = Model::of_processes(b);
             b.start(&[0]);
@@ -186,7 +197,7 @@ fn random_processes_keep_every_invariant() {
             let mut changes = 0;
             for _ in 0..STEPS {
                 b.world.log.clear();
-                step(b, random, &mut seen);
+                step(b, random, seen);
                 model.check(b);
                 // Looking at all tables is most of the work.
                 if b.world.changes != changes || !b.world.log.is_empty() {
@@ -201,6 +212,7 @@ fn random_processes_keep_every_invariant() {
             check_pool(b);
         });
     });
+    let seen = seen.into_iter().fold(Seen::default(), Seen::and);
     println!(
         "done: {:?}\nagain: {:?}\nrefused: {:?}\nabandoned: {}",
         seen.done, seen.again, seen.refused, seen.abandoned

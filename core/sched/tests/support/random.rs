@@ -47,6 +47,33 @@ pub(crate) fn check(name: &str, property: impl FnMut(&mut Random)) {
     check_some(name, 1, property);
 }
 
+/// As [`check`], on all cores: each has a part of the same cases, and a state of its own, which it begins with `state`. Returns the states.
+pub(crate) fn check_on_cores<S: Send>(
+    name: &str,
+    state: impl Fn() -> S + Sync,
+    property: impl Fn(&mut Random, &mut S) + Sync,
+) -> Vec<S> {
+    let parts = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let part = |first: u64| {
+        let (mut state, mut number) = (state(), 0);
+        check_some(name, 1, |random| {
+            if number % parts == first {
+                property(random, &mut state);
+            }
+            number += 1;
+        });
+        state
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..parts).map(|first| scope.spawn({
+            let part = &part;
+            move || part(first)
+        })).collect();
+        let joined = running.into_iter().map(|one| one.join());
+        joined.map(|state| state.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
 /// As [`check`], on one case in `divisor`: for properties whose every case is a long run or a search. Returns the number of cases.
 pub(crate) fn check_some(name: &str, divisor: u64, mut property: impl FnMut(&mut Random)) -> u64 {
     struct Case<'a>(&'a str, u64, u64);
