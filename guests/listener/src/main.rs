@@ -4,7 +4,8 @@
 //! expects every number in turn, a sampling destination reads newest values and expects their first word never to go
 //! back. A destination looks when its doorbell rings, and each 10 ms in case the limiter held the doorbell back. So the
 //! last line says that all arrived, and how many doorbells it took (that number depends on time). Arguments:
-//! `messages=N` (default 100), `greedy=1` (a destination looks at its doorbell alone, never by time).
+//! `messages=N` (default 100), `greedy=1` (a destination looks at its doorbell alone, never by time), `faults=1` (a
+//! source waits until everything was taken, and ends by a fault: the partition's policy acts).
 #![no_std]
 #![no_main]
 
@@ -26,6 +27,8 @@ bulkhead_sdk::entry!(main);
 const DEFAULT_MESSAGES: u64 = 100;
 /// Looks per second without a doorbell.
 const LOOKS_PER_SECOND: u64 = 100;
+/// An address at which no partition has anything.
+const NOWHERE: usize = 0x1000;
 /// Room for any message.
 const MESSAGE_BYTES: usize = 4032;
 
@@ -47,7 +50,7 @@ fn main() {
     println!("listener start, port {}", name_text(&port.name));
     let outcome = match (port.direction == DIRECTION_SOURCE, port.kind == PORT_SAMPLING) {
         (true, true) => Err("a sampling source is the controller's affair"),
-        (true, false) => send(port, messages),
+        (true, false) => send(port, messages, arguments::number(information::arguments(), "faults") == Some(1)),
         (false, true) => sample(port, messages),
         (false, false) => receive(port, messages),
     };
@@ -76,8 +79,9 @@ fn wait() {
     cpu::wait_until(|| IS_AWAKE.swap(false, Ordering::Relaxed));
 }
 
-fn send(port: &PortInformation, messages: u64) -> Result<&'static str, &'static str> {
+fn send(port: &PortInformation, messages: u64, faults: bool) -> Result<&'static str, &'static str> {
     let mut source = QueuingSource::open(name_text(&port.name)).map_err(|_| "the port cannot be opened")?;
+    let all = source.free();
     let mut number = 1;
     while number <= messages {
         match source.send(&number.to_le_bytes()) {
@@ -85,6 +89,14 @@ fn send(port: &PortInformation, messages: u64) -> Result<&'static str, &'static 
             Err(SendError::Full) => wait(),
             Err(_) => return Err("the destination's memory is rubbish"),
         }
+    }
+    if faults {
+        while source.free() < all {
+            wait();
+        }
+        println!("listener sent {messages} and faults");
+        // SAFETY: none: nothing is there, and the store must not come back.
+        unsafe { core::ptr::with_exposed_provenance_mut::<u64>(NOWHERE).write_volatile(0) };
     }
     Ok("sent")
 }

@@ -37,8 +37,8 @@ fn listener(name: &str, core: u32, arguments: &str, port: &str) -> String {
 }
 
 /// A sender, the instance and a receiver, each on a core of its own.
-fn system(name: &str, mode: &str, arguments: &str) -> Running {
-    let files = Files::new(name, &[("courier", &courier(MESSAGES))]);
+fn system(name: &str, mode: &str, messages: u64, (arguments, sender): (&str, &str)) -> Running {
+    let files = Files::new(name, &[("courier", &courier(messages))]);
     let channel = |name: &str, from: &str, to: &str| {
         format!(
             "[[channel]]\nname = \"{name}\"\nsource = \"{from}\"\ndestination = \"{to}\"\n\
@@ -47,8 +47,8 @@ fn system(name: &str, mode: &str, arguments: &str) -> Running {
     };
     let text = format!(
         "version = 1\nname = \"{name}\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n{}{}{}{}{}",
-        listener("sender", 0, arguments, &port("out", "source")),
-        listener("receiver", 1, arguments, &port("in", "destination")),
+        listener("sender", 0, arguments, &port("out", "source")) + sender,
+        listener("receiver", 1, &format!("messages={messages}"), &port("in", "destination")),
         format_args!(
             "[[partition]]\nname = \"instance\"\ntrust = \"trusted\"\ncores = [2]\nmemory = \"8 MiB\"\ninterrupts = \"{mode}\"\n\
              image = {{ kind = \"kernel\", file = {:?} }}\nports = [{}, {}]\n",
@@ -69,7 +69,7 @@ fn system(name: &str, mode: &str, arguments: &str) -> Running {
 fn a_component_talks_with_guests_of_other_partitions() {
     for mode in ["mapped", "direct"] {
         let arguments = format!("messages={MESSAGES}");
-        let running = system("ports", mode, &arguments);
+        let running = system("ports", mode, MESSAGES, (&arguments, ""));
         running.assert_no_crash();
         assert_eq!(running.texts("sender")[1], format!("listener sent {MESSAGES} in order"), "{mode}");
         let said = format!("courier: {MESSAGES} messages, 0 more lives, woken true");
@@ -78,4 +78,18 @@ fn a_component_talks_with_guests_of_other_partitions() {
         // Each message that a component sends rings once, by its own capability.
         assert_eq!(running.counter("instance", Counter::DoorbellSent), MESSAGES, "{mode}");
     }
+}
+
+/// QV-50, QV-55: a partition that faults behind its last message is begun again, and its second life talks with the same component: that one is told once, believes no number of the
+/// first life, and loses no message of either.
+#[test]
+fn a_component_talks_with_the_next_life_of_a_partition() {
+    let arguments = format!("messages={MESSAGES} faults=1");
+    let policy = "health = { on_fault = \"restart\", max = 1, within = \"600 s\", backoff = \"1 us\" }\n";
+    let running = system("ports-lives", "mapped", 2 * MESSAGES, (&arguments, policy));
+    let lives = running.texts("sender").iter().filter(|line| **line == format!("listener sent {MESSAGES} and faults")).count();
+    assert_eq!(lives, 2, "{:?}", running.texts("sender"));
+    let said = format!("courier: {} messages, 1 more lives, woken true", 2 * MESSAGES);
+    assert_eq!(running.texts("instance"), [said]);
+    assert_eq!(running.texts("receiver")[1], format!("listener received {} in order", 2 * MESSAGES));
 }
