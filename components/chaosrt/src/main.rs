@@ -29,9 +29,16 @@ mod slots {
     }
 }
 
+bulkhead_component::limits! {
+    /// What passes of the first way; without a word about it [`LIMIT`].
+    way_0;
+    /// And of the second one.
+    way_1;
+}
+
 /// A turn, at 62.5 MHz 1 ms.
 const QUANTUM_TICKS: u64 = 62_500;
-/// Notifications that pass of one way in each window of 10 ms.
+/// Notifications that pass of one way in each window of 10 ms, where the description says no limit.
 const MOST: u16 = 10;
 const WINDOW_TICKS: u64 = 625_000;
 /// Blocks that a task may have.
@@ -160,7 +167,9 @@ bulkhead_component::export! {
         let Some(record) = usize::try_from(token).ok().and_then(|way| RECORDS.get(way)) else {
             return Code::BadCapability.number();
         };
-        match record.notify(&mut Calls) {
+        let said = if token == 0 { way_0::limit() } else { way_1::limit() };
+        let limit = said.map_or(LIMIT, |(maximum, window_ticks)| Limit::in_ticks(maximum, window_ticks));
+        match record.notify_within(&mut Calls, limit) {
             Ok(Sent::Now) => Code::Ok.number(),
             Ok(Sent::Limited { .. }) => LIMITED,
             Err(code) => code.number(),

@@ -28,6 +28,12 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// A limit as a description says it, in ticks; a maximum of 0 is none.
+    #[must_use]
+    pub const fn in_ticks(maximum: u16, window_ticks: u64) -> Self {
+        Self { window_ticks: if maximum == 0 { 0 } else { window_ticks }, maximum }
+    }
+
     /// A limit as a receiver's creation says it; a maximum of 0 is none. A window is at least one tick: it is rounded up, so that no more pass.
     #[must_use]
     pub fn new(window_us: u32, maximum: u16, counter_hz: u64) -> Self {
@@ -102,8 +108,16 @@ impl Record {
     /// # Errors
     /// What the send answers; the notification counts all the same.
     pub fn notify(&self, kernel: &mut impl Kernel) -> Result<Sent, Code> {
+        self.notify_within(kernel, self.limit)
+    }
+
+    /// As [`Self::notify`], within another limit, which is the same at each call: one that is known when the program runs.
+    ///
+    /// # Errors
+    /// As [`Self::notify`].
+    pub fn notify_within(&self, kernel: &mut impl Kernel, limit: Limit) -> Result<Sent, Code> {
         let now = kernel.now_ticks();
-        match self.latch.try_pass(&self.word, now, self.limit.window_ticks, self.events()) {
+        match self.latch.try_pass(&self.word, now, limit.window_ticks, u32::from(limit.maximum)) {
             Outcome::Latched { release_at_ticks } => {
                 self.due_ticks.fetch_min(release_at_ticks, Ordering::Relaxed);
                 self.limited.fetch_add(1, Ordering::Relaxed);

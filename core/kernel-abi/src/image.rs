@@ -158,6 +158,27 @@ pub const DMA_SIGNATURE: u64 = signature("dma");
 /// What an import has for a signature whose word is the address of the pages of the accounts.
 pub const ACCOUNTS_SIGNATURE: u64 = signature("accounts");
 
+/// What an import has for a signature whose word is a limit of notifications ([`limit_word`]).
+pub const LIMIT_SIGNATURE: u64 = signature("limit");
+/// Bits of a limit's word that are the window.
+const WINDOW_BITS: u32 = 48;
+/// Longest window of a limit, in ticks.
+pub const MAX_WINDOW_TICKS: u64 = (1 << WINDOW_BITS) - 1;
+
+/// The word of a limit: notifications in each window, and the window in ticks, at least 1 and at most [`MAX_WINDOW_TICKS`]; no notifications are no limit. 0 is the
+/// word of a limit about which the description says nothing.
+#[must_use]
+pub const fn limit_word(events: u16, window_ticks: u64) -> u64 {
+    let window_ticks = if window_ticks == 0 { 1 } else { window_ticks & MAX_WINDOW_TICKS };
+    (events as u64) << WINDOW_BITS | window_ticks
+}
+
+/// Events and window of a limit's word; `None` where the description says nothing.
+#[must_use]
+pub const fn limit_of(word: u64) -> Option<(u16, u64)> {
+    if word == 0 { None } else { Some(((word >> WINDOW_BITS) as u16, word & MAX_WINDOW_TICKS)) }
+}
+
 /// What a program does with a port, which the signature of its import says: a port of the partition that is another one is not bound to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortUse {

@@ -20,9 +20,9 @@
 
 use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::image::{
-    ACCOUNTS_SIGNATURE, DEVICE_SIGNATURE, DMA_SIGNATURE, NAME_BYTES, function_name, signature,
+    ACCOUNTS_SIGNATURE, DEVICE_SIGNATURE, DMA_SIGNATURE, LIMIT_SIGNATURE, NAME_BYTES, function_name, signature,
 };
-pub use bulkhead_kernel_abi::image::{Port, PortUse};
+pub use bulkhead_kernel_abi::image::{Port, PortUse, limit_of};
 use core::arch::asm;
 
 /// [`bulkhead_kernel_abi::image::Function`], with an address that the linker fills in.
@@ -64,6 +64,13 @@ impl Record {
     pub const fn dma(name: &str, address: *const ()) -> Self {
         assert!(name.len() < NAME_BYTES, "the name of the pages is too long");
         Self { name: function_name(name), signature: DMA_SIGNATURE, address }
+    }
+
+    /// Says what a limit is called, and where its word is.
+    #[must_use]
+    pub const fn limit(name: &str, address: *const ()) -> Self {
+        assert!(name.len() < NAME_BYTES, "the name of the limit is too long");
+        Self { name: function_name(name), signature: LIMIT_SIGNATURE, address }
     }
 
     /// Says what the accounts are called, and where the word with their address is.
@@ -188,6 +195,27 @@ macro_rules! import {
             #[inline]
             pub fn slot() -> u64 {
                 $crate::interface::slot(&SLOT)
+            }
+        }
+    )+};
+}
+
+/// Names limits of notifications that the description may say: `NAME::limit()` is events and window in ticks, or `None` where it says nothing.
+#[macro_export]
+macro_rules! limits {
+    ($($(#[$about:meta])* $visibility:vis $name:ident;)+) => {$(
+        $(#[$about])*
+        $visibility mod $name {
+            static WORD: u64 = 0;
+            #[used]
+            #[unsafe(link_section = ".bulkhead.imports")]
+            static RECORD: $crate::interface::Record =
+                $crate::interface::Record::limit(stringify!($name), ::core::ptr::from_ref(&WORD).cast());
+
+            /// Events and window.
+            #[inline]
+            pub fn limit() -> ::core::option::Option<(u16, u64)> {
+                $crate::interface::limit_of($crate::interface::slot(&WORD))
             }
         }
     )+};

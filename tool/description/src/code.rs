@@ -329,6 +329,9 @@ codes! {
     OwnSupervisor BH1279 Error "component that would supervise itself";
     ForeignThread BH1280 Error "capability for a thread of a component that another one supervises";
     NoProgram BH1281 Error "processes of no program";
+    NoLimit BH1282 Warning "notifications without a limit";
+    UnknownLimit BH1283 Error "limit of nothing";
+    BadLimit BH1284 Error "limit that cannot be";
 }
 
 impl Code {

@@ -65,10 +65,14 @@ pub(crate) fn check_on_cores<S: Send>(
         state
     };
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..parts).map(|first| scope.spawn({
-            let part = &part;
-            move || part(first)
-        })).collect();
+        let running: Vec<_> = (0..parts)
+            .map(|first| {
+                scope.spawn({
+                    let part = &part;
+                    move || part(first)
+                })
+            })
+            .collect();
         let joined = running.into_iter().map(|one| one.join());
         joined.map(|state| state.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })

@@ -87,7 +87,8 @@ fn a_component_talks_with_the_next_life_of_a_partition() {
     let arguments = format!("messages={MESSAGES} faults=1");
     let policy = "health = { on_fault = \"restart\", max = 1, within = \"600 s\", backoff = \"1 us\" }\n";
     let running = system("ports-lives", "mapped", 2 * MESSAGES, (&arguments, policy));
-    let lives = running.texts("sender").iter().filter(|line| **line == format!("listener sent {MESSAGES} and faults")).count();
+    let lives =
+        running.texts("sender").iter().filter(|line| **line == format!("listener sent {MESSAGES} and faults")).count();
     assert_eq!(lives, 2, "{:?}", running.texts("sender"));
     let said = format!("courier: {} messages, 1 more lives, woken true", 2 * MESSAGES);
     assert_eq!(running.texts("instance"), [said]);

@@ -227,6 +227,21 @@ table! {
         /// Ends of channels of the partition that it has, alone; its program names them (`"port:NAME"`). The board has none.
         #[schemars(default)]
         ports: Vec<Located<String>>,
+        /// How many notifications its program lets pass, by the names that the program has for its ways.
+        #[schemars(default)]
+        limits: Vec<Located<Limit>>,
+    }
+}
+
+table! {
+    /// A limit: a number of notifications that pass in each window of an absolute grid.
+    pub struct Limit {
+        /// Name of the way in the program: `way_0` and `way_1` of `chaosrt.elf`.
+        name: Located<String>,
+        /// Notifications that pass in a window, at most 65,535; 0 for no limit.
+        events: Located<u64>,
+        /// Length of a window.
+        window: Located<Duration>,
     }
 }
 

@@ -10,6 +10,7 @@ mod end_points;
 mod file;
 mod handed;
 mod layout;
+mod limiters;
 mod limits;
 mod ports;
 mod processes;

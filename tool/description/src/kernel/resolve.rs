@@ -19,7 +19,9 @@ use crate::suggest;
 use crate::unit::{BadQuantity, parse_duration, parse_size};
 use bulkhead_instance::{DMA_PLACE, Import};
 use bulkhead_kernel_abi::capability::{entry_word, right};
-use bulkhead_kernel_abi::image::{ACCOUNTS_SIGNATURE, COMPONENT_ACCOUNTS, DEVICE_SIGNATURE, DMA_SIGNATURE, PortUse};
+use bulkhead_kernel_abi::image::{
+    ACCOUNTS_SIGNATURE, COMPONENT_ACCOUNTS, DEVICE_SIGNATURE, DMA_SIGNATURE, LIMIT_SIGNATURE, PortUse,
+};
 use bulkhead_kernel_abi::{Capability, Kind, MAX_FRAMES};
 use bulkhead_plan::model;
 
@@ -188,6 +190,11 @@ impl<'r> Resolver<'r> {
             let program = known.programs.get(number).and_then(Option::as_ref);
             let bindings = component.bind.as_ref().map_or(&[][..], |bind| &bind.value.0);
             for import in program.iter().flat_map(|program| &program.interface.imports) {
+                if import.signature == LIMIT_SIGNATURE {
+                    let slot = self.limit(component, &import.name);
+                    table.imports.push(Import { name: import.name.clone(), slot });
+                    continue;
+                }
                 if import.signature == DMA_SIGNATURE {
                     // Which pages these are needs no word: a component has its own.
                     let has = self.has_dma(component, &import.name);
@@ -230,6 +237,7 @@ impl<'r> Resolver<'r> {
             }
             if let Some(program) = program {
                 self.unused(component, program, bindings);
+                self.unused_limits(component, program);
             }
             tables.push(table);
         }

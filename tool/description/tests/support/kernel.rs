@@ -3,7 +3,7 @@
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::image::{
     ACCOUNTS_SIGNATURE, COMPONENT_MAGIC, COMPONENT_TEXT, COUNTS, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE,
-    EXPORTS, Function, IMPORTS, KERNEL_HALF, LOAD, Port, PortUse, function_name,
+    EXPORTS, Function, IMPORTS, KERNEL_HALF, LIMIT_SIGNATURE, LOAD, Port, PortUse, function_name,
 };
 use elf::{Segment, elf};
 use zerocopy::IntoBytes;
@@ -32,6 +32,10 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/caller.elf", program(&[], &[("report", 1)])),
         ("kernel/callee.elf", program(&[("write", 1), ("read", 2)], &[])),
         ("kernel/both.elf", program(&[("enter", 1)], &[("next", 1)])),
+        (
+            "kernel/limiter.elf",
+            program(&[("notify", 0)], &[("ways", 0), ("way_0", LIMIT_SIGNATURE), ("way_1", LIMIT_SIGNATURE)]),
+        ),
         ("kernel/watcher.elf", program(&[], &[("used", ACCOUNTS_SIGNATURE)])),
         ("kernel/driver.elf", program(&[], &[("events", 0), ("done", 0)])),
         ("kernel/clock.elf", program(&[], &[("events", 0), ("done", 0), ("clock", DEVICE_SIGNATURE)])),
