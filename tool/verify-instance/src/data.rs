@@ -37,7 +37,7 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
         });
         if is_sound {
             let pages = (row.physical..row.physical + u64::from(row.pages) * PAGE).step_by(PAGE as usize);
-            let is_new = pages.fold(true, |is_new, page| of_rows.insert((usize::from(row.component), page)) && is_new);
+            let twice = pages.filter(|page| !of_rows.insert((usize::from(row.component), *page))).count();
             findings
                 .require(is_new, Kind::Data, || format!("row {number} of data is of pages that another one has, too"));
         }
