@@ -267,7 +267,13 @@ impl Servers<'_> {
     /// A scheduler gives a claim a number.
     pub(crate) fn set_number(&mut self, claim: u16, scheduler: u16, priority: u64) -> Result<(), Code> {
         let claim = byte(claim);
-        let server = self.room.shares.claims.claim(claim).and_then(|one| one.root());
+        let claims = &*self.room.shares.claims;
+        let server = claims.claim(claim).and_then(|one| one.root());
+        // The usual case: it has this one there already.
+        let numbered = self.room.shares.state.numbered.get(usize::from(server.unwrap_or(NOBODY)));
+        if numbered == Some(&(claim, scheduler)) && claims.has_number(claim, scheduler, priority) {
+            return Ok(());
+        }
         self.room.shares.claims.set_number(claim, scheduler, priority).map_err(code)?;
         let slot = server.unwrap_or(NOBODY);
         self.end_number(slot, claim);

@@ -128,7 +128,6 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     Outcome::Done => {
                         self.after_call(before);
                         if let Some(next) = self.continues() {
-                            self.record_changes();
                             self.compare_with_choice(next);
                             self.count_call();
                             return next;
@@ -156,15 +155,19 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         next
     }
 
-    /// The usual end of a call: its thread continues, since nothing was done by which somebody else could be chosen.
+    /// The usual end of a call: its server continues, since nothing was done by which another one could be chosen; with the same thread, or with the one
+    /// that has taken its place.
     fn continues(&mut self) -> Option<Next> {
-        let (thread, server) = (self.thread?, self.outside.servers.chosen().server());
-        if self.outside.wires.is_due() || !self.objects.is_next(server.into(), thread) {
+        if self.outside.wires.is_due() {
             return None;
         }
+        let thread = self.objects.ready_next(self.outside.servers.chosen().server().into())?;
         let chosen = self.outside.servers.standing()?;
-        self.load();
+        self.objects.set_running(thread);
+        self.record_changes();
+        self.start(thread);
         self.set_timer(chosen);
+        self.record_switch(thread, chosen);
         Some(Next::Thread(thread))
     }
 
@@ -282,11 +285,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
 
     /// Loads who was chosen and sets the timer. False when somebody else is to run, since loading takes time.
     fn run(&mut self, thread: u16, chosen: Chosen) -> bool {
-        self.load();
-        if self.thread != Some(thread) {
-            self.thread = Some(thread);
-            self.outside.servers.count_switch(thread);
-        }
+        self.start(thread);
         let mut chosen = chosen;
         if let Some(leaver) = self.outside.servers.take_leaver()
             && leaver != chosen.stint
@@ -322,6 +321,15 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         self.timed = NONE;
         self.take_interrupts();
         true
+    }
+
+    /// Loads the address space of who runs, and counts a thread that did not run before.
+    fn start(&mut self, thread: u16) {
+        self.load();
+        if self.thread != Some(thread) {
+            self.thread = Some(thread);
+            self.outside.servers.count_switch(thread);
+        }
     }
 
     fn load(&mut self) {

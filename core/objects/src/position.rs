@@ -147,11 +147,11 @@ impl Objects<'_> {
     /// Sets a position, and tells time.
     fn set_next<W: World>(&mut self, world: &mut W, server: u16, next: Option<Pair>) {
         let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
-        if position.next == next {
-            return;
+        let before = core::mem::replace(&mut position.next, next);
+        // Time knows on what a position runs, and not which thread: nothing has changed for it when one takes another's place on the same.
+        if before.map(|pair| pair.tcap) != next.map(|pair| pair.tcap) {
+            self.tell_time(world, server);
         }
-        position.next = next;
-        self.tell_time(world, server);
     }
 
     /// Tells time who is in a position. With nobody there it is filled by the server itself while it has work.
@@ -299,13 +299,18 @@ impl Objects<'_> {
         true
     }
 
-    /// This thread ran last, and still does if its server is picked: [`Self::choose`] would say so.
+    /// The thread that runs when this server is picked, if nothing is to be put right before: [`Self::choose`] would say so.
     #[must_use]
-    pub fn is_next(&self, server: u16, thread: u16) -> bool {
-        let position = self.room.servers.get(usize::from(server));
-        let is_there = |next: Pair| next.thread == thread && self.running == thread;
-        position.is_some_and(|position| position.work == 0 && position.next.is_some_and(is_there))
-            && self.thread(thread).is_some_and(|one| one.seen_ends == self.ends && !one.is_in_exec)
+    pub fn ready_next(&self, server: u16) -> Option<u16> {
+        let position = self.room.servers.get(usize::from(server)).filter(|position| position.work == 0)?;
+        let thread = position.next?.thread;
+        let one = self.thread(thread)?;
+        (one.seen_ends == self.ends && !one.is_in_exec).then_some(thread)
+    }
+
+    /// A thread runs of which [`Self::ready_next`] has said so.
+    pub const fn set_running(&mut self, thread: u16) {
+        self.running = thread;
     }
 
     /// Who runs when this server is picked.

@@ -395,6 +395,16 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         if claim.vector.set_number(scheduler, priority) { Ok(()) } else { Err(TcapError::Scheduler) }
     }
 
+    /// States whether [`Self::set_number`] would change nothing: the claim's own scheduler has given it this number, or none and it has its permanent one.
+    #[inline]
+    #[must_use]
+    pub fn has_number(&self, number: u8, scheduler: u16, priority: u64) -> bool {
+        self.claim(number).is_some_and(|claim| {
+            let wanted = if priority == 0 { claim.permanent } else { priority };
+            claim.own == scheduler && claim.vector.has_second(scheduler, wanted)
+        })
+    }
+
     /// The number by which a scheduler above knows a claim: what the host says of schedulers that are below another one. Where that scheduler has given one
     /// already, the worse number stays.
     ///

@@ -76,6 +76,12 @@ impl Vector {
         self.entries().find(|(of, _)| *of == scheduler).map(|(_, number)| number)
     }
 
+    /// The word behind the kernel's says that this scheduler gave this number: that of the claim's own scheduler, nearly always.
+    #[inline]
+    pub(super) fn has_second(&self, scheduler: u16, number: u64) -> bool {
+        self.count > 1 && self.words.get(1) == Some(&word(scheduler, number))
+    }
+
     /// Replaces the number of one scheduler. Returns false when the claim has not passed through it. The kernel's is not stored.
     pub fn set_number(&mut self, scheduler: u16, number: u64) -> bool {
         // That of the claim's own scheduler, which is nearly always the second one.
