@@ -26,6 +26,8 @@ use crate::outside::Outside;
 
 /// No claim.
 const NOBODY: u8 = u8::MAX;
+/// Most claims that expire at one entry: as many as there are may be due at one instant. The others stay reserved until the next ones, and nobody can use them.
+const EXPIRIES_AT_ONCE: usize = 2;
 
 /// Memory for claims and bands.
 #[derive(Debug)]
@@ -58,6 +60,12 @@ pub struct Shares {
     left: u8,
     /// Claims whose time is over, of which the objects were not told.
     spent: u64,
+    /// Whose time that of each was.
+    spent_of: [u8; MAX_TCAPS],
+    /// The most important server of these; [`NOBODY`] for none.
+    spent_first: u8,
+    /// The thread from which on one of them is told of.
+    told: (u8, u16),
     /// First claim that the host left free, and how many each scheduler may make.
     first_made: u8,
     most_made: u8,
@@ -103,6 +111,9 @@ impl Shares {
         is_whole: false,
         left: NOBODY,
         spent: 0,
+        spent_of: [NOBODY; MAX_TCAPS],
+        spent_first: NOBODY,
+        told: (NOBODY, 0),
         first_made: NOBODY,
         most_made: 0,
     };
@@ -117,6 +128,16 @@ impl Shares {
 
     fn position(&self, slot: u8) -> u8 {
         self.positions.get(usize::from(slot)).copied().unwrap_or(NOBODY)
+    }
+
+    /// The time of a claim is over, which was this server's.
+    fn end(&mut self, claim: u8, server: Option<u8>) {
+        let server = server.unwrap_or(0);
+        self.spent |= bit(claim);
+        if let Some(of) = self.spent_of.get_mut(usize::from(claim)) {
+            *of = server;
+        }
+        self.spent_first = self.spent_first.min(server);
     }
 }
 
@@ -289,9 +310,24 @@ impl Servers<'_> {
         if stint != Stint::IDLE && !stint.is_background() {
             self.spend(self.room.shares.state.charged, ticks);
         }
-        while let Some(claim) = self.room.shares.claims.expire(self.now_ticks()) {
-            self.room.shares.state.spent |= bit(claim);
+        for _ in 0..EXPIRIES_AT_ONCE {
+            if !self.expire_next() {
+                return;
+            }
         }
+    }
+
+    /// Lets one claim expire that is due; false when none is.
+    #[inline]
+    fn expire_next(&mut self) -> bool {
+        let now = self.now_ticks();
+        if self.room.shares.claims.next_expiry_ticks() > now {
+            return false;
+        }
+        let ShareRoom { claims, state, .. } = &mut self.room.shares;
+        let Some((claim, server)) = claims.expire(now) else { return false };
+        state.end(claim, Some(server));
+        true
     }
 
     /// Who gave the core away has paid for loading its successor.
@@ -310,19 +346,43 @@ impl Servers<'_> {
         let root = self.room.shares.claims.claim(claim).and_then(|one| one.root());
         let smallest_ticks = root.and_then(|root| self.room.core.budget(root)).map_or(1, smallest_ticks);
         if self.room.shares.claims.spend(claim, ticks, smallest_ticks) {
-            self.room.shares.state.spent |= bit(claim);
+            self.room.shares.state.end(claim, root);
         }
     }
 
-    /// The time of some claims is over since the last call of [`Self::take_spent`].
+    /// The time of some claims is over, and their server is not less important than who was chosen: it is told of them first. What ends of others does not delay who is more
+    /// important.
     #[inline]
-    pub(crate) fn has_spent(&self) -> bool {
-        self.divides && self.room.shares.state.spent != 0
+    pub(crate) fn has_spent_before(&self, chosen: Stint) -> bool {
+        let state = &self.room.shares.state;
+        let waits = || chosen == Stint::IDLE || chosen.is_background() || chosen.server() >= state.spent_first;
+        self.divides && state.spent != 0 && waits()
     }
 
-    /// Claims whose time is over since the last call.
-    pub(crate) fn take_spent(&mut self) -> Members {
-        Members(core::mem::replace(&mut self.room.shares.state.spent, 0))
+    /// A claim whose time is over, the thread from which on it is to be told of, and the server whose time it was.
+    pub(crate) fn next_spent(&mut self) -> Option<(u8, u16, u8)> {
+        let state = &mut self.room.shares.state;
+        let of = |claim: u8| state.spent_of.get(usize::from(claim)).copied().unwrap_or(NOBODY);
+        let claim = Members(state.spent).find(|claim| of(*claim) == state.spent_first)?;
+        let first = if state.told.0 == claim { state.told.1 } else { 0 };
+        Some((claim, first, state.spent_first))
+    }
+
+    /// A claim has time.
+    pub(crate) fn has_time(&self, claim: u8) -> bool {
+        self.room.shares.claims.claim(claim).is_some_and(|one| one.root().is_some())
+    }
+
+    /// A claim was told of up to this thread, or as a whole.
+    pub(crate) fn told(&mut self, claim: u8, continues_with: Option<u16>) {
+        let state = &mut self.room.shares.state;
+        state.told = continues_with.map_or((NOBODY, 0), |thread| (claim, thread));
+        if continues_with.is_some() {
+            return;
+        }
+        state.spent &= !bit(claim);
+        let of = |claim: u8| state.spent_of.get(usize::from(claim)).copied().unwrap_or(NOBODY);
+        state.spent_first = Members(state.spent).map(of).min().unwrap_or(NOBODY);
     }
 
     /// Who was chosen last may go on as far as claims say: nobody is passed over or waits for what a claim may have, and time can be used through its own.
@@ -416,13 +476,26 @@ impl Servers<'_> {
             let expires_ticks = claims.claim(claim).map_or(NEVER, |one| one.expires_ticks());
             end_ticks = now.saturating_add(usable_ticks).min(expires_ticks);
         }
-        if self.room.shares.state.dry != 0 {
+        // Who is less important than the one that runs would wait anyway, and is looked at when the core is given away.
+        let matters = |slot: &u8| stint == Stint::IDLE || stint.is_background() || *slot < stint.server();
+        let mut dry = Members(self.room.shares.state.dry).take_while(matters).peekable();
+        if dry.peek().is_some() {
             end_ticks = end_ticks.min(self.room.shares.claims.next_expiry_ticks());
         }
-        for slot in Members(self.room.shares.state.dry) {
+        for slot in dry {
             end_ticks = end_ticks.min(self.room.core.grows_ticks(slot, now));
         }
         end_ticks
+    }
+
+    /// A claim that is due expires at once, since somebody uses it; others are before it perhaps.
+    fn expire_one(&mut self, claim: u16) {
+        let (claim, now) = (byte(claim), self.now_ticks());
+        let ShareRoom { claims, state, .. } = &mut self.room.shares;
+        let server = claims.claim(claim).and_then(|one| one.root());
+        if claims.expire_one(claim, now) {
+            state.end(claim, server);
+        }
     }
 
     /// A claim gives time to another one: who is awake on one that has nothing left is told.
@@ -435,7 +508,7 @@ impl Servers<'_> {
         let root = self.root_of(from).ok_or(Code::NoTime)?;
         what(self.room.shares.claims, &root, now).map_err(code)?;
         if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {
-            self.room.shares.state.spent |= bit(from);
+            self.room.shares.state.end(from, Some(root.server));
         }
         Ok(())
     }
@@ -450,14 +523,18 @@ fn smallest_ticks(budget: &Budget) -> u64 {
 
 impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
     fn delegate(&mut self, to: u16, from: u16, ticks: u64, priority: u64, _now: u64) -> Result<(), Code> {
+        self.servers.expire_one(to);
         self.servers.give(from, |claims, root, now| claims.delegate(byte(to), byte(from), ticks, priority, root, now))
     }
 
     fn transfer(&mut self, to: u16, from: u16, ticks: u64, _now: u64) -> Result<(), Code> {
+        self.servers.expire_one(to);
         self.servers.give(from, |claims, root, now| claims.transfer(byte(to), byte(from), ticks, root, now))
     }
 
     fn merge(&mut self, to: u16, from: u16, _now: u64) -> Result<(), Code> {
+        self.servers.expire_one(to);
+        self.servers.expire_one(from);
         let claims = &mut self.servers.room.shares.claims;
         if claims.claim(byte(from)).is_some_and(|one| one.root().is_none()) {
             return claims.delete(byte(from)).map_err(code);
@@ -477,13 +554,20 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
         claims.create(byte(tcap), scheduler, 1).map_err(code)
     }
 
+    fn free_claims(&self) -> u64 {
+        self.servers.room.shares.claims.free()
+    }
+
     fn set_permanent(&mut self, tcap: u16, priority: u64) -> Result<(), Code> {
         self.servers.room.shares.claims.set_permanent(byte(tcap), priority).map_err(code)
     }
 
     fn claim(&self, tcap: u16) -> Option<[u64; 3]> {
         let claim = self.servers.room.shares.claims.claim(byte(tcap))?;
-        Some([claim.left_ticks(), claim.expires_ticks(), claim.permanent()])
+        // One that is due has nothing, though it did not expire yet.
+        let is_due = claim.expires_ticks() <= self.servers.now_ticks();
+        let [left_ticks, expires_ticks] = if is_due { [0, NEVER] } else { [claim.left_ticks(), claim.expires_ticks()] };
+        Some([left_ticks, expires_ticks, claim.permanent()])
     }
 
     fn create_server(&mut self, band: u16, budget_and_period: [u64; 2], now: u64) -> Result<u16, Code> {
@@ -500,6 +584,15 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
         let ([budget_ticks, period_ticks], servers) = (budget_and_period, &mut self.servers);
         let (bands, core) = (&mut servers.room.shares.bands, &mut servers.room.core);
         bands.set(core, now, byte(server), budget_ticks, period_ticks).map_err(band_code)
+    }
+
+    fn give_back(&mut self, now: u64) -> bool {
+        self.servers.room.shares.bands.give_back(now)
+    }
+
+    fn drop_claim(&mut self, server: u16) -> bool {
+        let shares = &mut self.servers.room.shares;
+        shares.bands.is_server(byte(server)) && shares.claims.drop_one(byte(server))
     }
 
     fn destroy_server(&mut self, server: u16, now: u64) -> Result<(), Code> {

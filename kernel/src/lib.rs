@@ -35,9 +35,9 @@ pub mod wires;
 use bulkhead_arch::kernel::{Entry, GATE_MASK, GATE_NEEDS, KernelMachine, component, registers, thread};
 use bulkhead_arm::Intid;
 use bulkhead_arm::exception::ExceptionClass;
-use bulkhead_kernel_abi::NONE;
 use bulkhead_kernel_abi::accounts::{Accounts, FaultRecord};
 use bulkhead_kernel_abi::boot::Tables;
+use bulkhead_kernel_abi::{MAX_THREADS, NONE};
 use bulkhead_objects::{Choice, Component, Level, NEVER, Objects, Outcome, Registers, Room, Thread, ThreadState, Time};
 use bulkhead_sched::kernel::{Next as Chosen, Stint};
 use core::mem::offset_of;
@@ -99,6 +99,8 @@ pub struct Kernel<'a, M> {
     /// The call that is timed for the accounts, and since when; [`NONE`] for none. Interrupts are not: that would cost each of them more than it tells.
     timed: u16,
     timed_from_ticks: u64,
+    /// Interrupts were taken since something was told of the last claim whose time is over.
+    has_looked: bool,
 }
 
 impl<'a, M: KernelMachine> Kernel<'a, M> {
@@ -111,7 +113,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let outside = Outside::new(machine, servers, tables, counter_hz);
         let has_needs = tables.components.iter().any(|row| row.needs_ticks != 0);
         let (thread, armed_ticks, timed, timed_from_ticks) = (None, NEVER, NONE, 0);
-        let mut this = Self { objects, outside, has_needs, thread, armed_ticks, timed, timed_from_ticks };
+        let has_looked = false;
+        let mut this = Self { objects, outside, has_needs, thread, armed_ticks, timed, timed_from_ticks, has_looked };
         this.outside.enable(tables);
         this.objects.start_at_boot(&mut this.outside, tables);
         Some(this)
@@ -120,6 +123,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     /// Handles what came from EL0 and chooses who runs next.
     pub fn enter(&mut self, entry: Entry) -> Next {
         self.account();
+        self.has_looked = false;
         match entry {
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
                 (self.timed, self.timed_from_ticks) = (syndrome as u16, self.outside.servers.now_ticks());
@@ -240,13 +244,14 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             if self.outside.wires.is_due() {
                 self.drain();
             }
-            if self.outside.servers.has_spent() {
-                self.tell_spent();
-            }
             let chosen = self.outside.servers.choose();
             self.record_changes();
             for server in self.outside.servers.take_exhausted() {
                 self.objects.out_of_budget(&mut self.outside, server.into());
+            }
+            if self.outside.servers.has_spent_before(chosen.stint) {
+                self.tell_spent(chosen);
+                continue;
             }
             if chosen.stint == Stint::IDLE {
                 if self.rest(chosen) {
@@ -275,11 +280,27 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         }
     }
 
-    /// Tells those of it who are awake on a claim whose time is over.
+    /// Tells some of those of it who are awake on a claim whose time is over, as work of the server whose time it was, and looks for interrupts.
     #[inline(never)] // Rare, and not on the way of instances without schedulers.
-    fn tell_spent(&mut self) {
-        for tcap in self.outside.servers.take_spent() {
-            self.objects.spent(&mut self.outside, tcap.into());
+    fn tell_spent(&mut self, chosen: Chosen) {
+        // The timer may be set for dates that mattered to who ran before. Nobody runs on a claim now, so no claim's end is one.
+        let earliest = self.outside.servers.next_date_ticks(chosen);
+        self.arm(earliest);
+        // Before the work, since a call may be behind this already. After an interrupt there is work first: none can ring for ever and let nothing be done.
+        let may_look = !core::mem::take(&mut self.has_looked);
+        self.account();
+        if may_look && self.outside.machine.is_interrupted() {
+            self.has_looked = true;
+            return self.take_interrupts();
+        }
+        if let Some((claim, first, server)) = self.outside.servers.next_spent() {
+            // Was it given time since, all continue.
+            let has_time = self.outside.servers.has_time(claim);
+            let first = if has_time { MAX_THREADS as u16 } else { first };
+            let continues_with = self.objects.spent(&mut self.outside, claim.into(), first);
+            self.outside.servers.told(claim, continues_with);
+            let until = self.outside.machine.counter_ticks();
+            self.outside.servers.charge_work(until, server);
         }
     }
 
@@ -361,6 +382,10 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let servers = &mut self.outside.servers;
         let own_ticks = servers.now_ticks().saturating_add(self.objects.left_ticks());
         let earliest = servers.earliest_ticks(chosen).min(own_ticks);
+        self.arm(earliest);
+    }
+
+    fn arm(&mut self, earliest: u64) {
         if earliest != self.armed_ticks {
             self.armed_ticks = earliest;
             self.outside.machine.set_timer(earliest);

@@ -130,14 +130,20 @@ impl<'a> Servers<'a> {
     #[inline(always)] // On the way of each interrupt, which is counted.
     pub(crate) fn charge_for(&mut self, until: u64, server: u16) {
         let ticks = until.saturating_sub(self.now_ticks);
-        self.now_ticks = self.now_ticks.max(until);
         // A number that is none charges who ran.
         let slot = u8::try_from(server).unwrap_or(u8::MAX);
-        self.room.core.charge_for(until, slot);
-        self.note_usage(slot);
+        self.charge_work(until, slot);
         if let Some(account) = self.account(slot) {
             account.top_half_ticks = account.top_half_ticks.wrapping_add(ticks);
         }
+    }
+
+    /// The same of work that is no interrupt's.
+    #[inline(always)] // For the same reason.
+    pub(crate) fn charge_work(&mut self, until: u64, slot: u8) {
+        self.now_ticks = self.now_ticks.max(until);
+        self.room.core.charge_for(until, slot);
+        self.note_usage(slot);
     }
 
     /// Who was chosen last.
@@ -184,13 +190,19 @@ impl<'a> Servers<'a> {
 
     /// When the timer is to ring for the server that was chosen: at the end of its budget, or when somebody comes who is not less important.
     pub(crate) fn earliest_ticks(&mut self, next: Next) -> u64 {
+        let earliest_ticks = self.next_date_ticks(next);
+        if self.divides { earliest_ticks.min(self.claims_end_ticks(next.stint)) } else { earliest_ticks }
+    }
+
+    /// The same without what claims say.
+    #[inline]
+    pub(crate) fn next_date_ticks(&mut self, next: Next) -> u64 {
         let sleeper_ticks = match self.asleep {
             Some((stint, ticks)) if stint == next.stint => ticks,
             _ => self.room.sleepers.next_ticks(self.room.core),
         };
         self.asleep = Some((next.stint, sleeper_ticks));
-        let earliest_ticks = next.deadline_ticks.min(sleeper_ticks);
-        if self.divides { earliest_ticks.min(self.claims_end_ticks(next.stint)) } else { earliest_ticks }
+        next.deadline_ticks.min(sleeper_ticks)
     }
 
     /// Forgets all that the last choice is remembered by, so that the next one looks at everything.

@@ -104,6 +104,44 @@ fn a_polling_server_that_loses_a_reservation_continues_in_the_background() {
     assert_eq!((test.charged(0), test.kernel.accounts().idle_ticks), ((80, 420), 0));
 }
 
+/// CH-60, CH-61: claims that end at one instant are told of as work of the server whose time it was, in slices. Who is more important and is woken at that instant runs
+/// first.
+#[test]
+fn what_ends_of_others_does_not_delay_who_is_more_important() {
+    const MEMBERS: u16 = 2;
+    let held = ServerRow { holder: 0, ..sporadic(1, 600, 1000) };
+    let made = (0..MEMBERS).map(|_| claim(NONE, 1, 2));
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), held],
+        tcaps: [claim(0, 0, 1), claim(1, 1, 1)].into_iter().chain(made).chain([claim(NONE, 1, 4)]).collect(),
+        threads: [(0, NONE), (1, NONE)].into_iter().chain((0..MEMBERS).map(|number| (2 + number, 0))).collect(),
+        schedulers: vec![SchedulerRow { thread: 1, parent: NONE, id: 1, reserved: 0 }],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    test.call(Call::Receive, &[0, 0, 1_000]);
+    assert_eq!(test.running, Some(1));
+    for member in 2..u64::from(2 + MEMBERS) {
+        assert_eq!(test.call(Call::Delegate, &[TCAP + member, TCAP + 1, 20, 0, 0]), Code::Ok);
+        // They began without time: what they run on is looked for again.
+        assert_eq!(test.call(Call::Thread, &[2, THREAD + member]), Code::Ok);
+        assert_eq!(test.call(Call::Thread, &[3, THREAD + member]), Code::Ok);
+    }
+    let exhausted = |test: &Test| {
+        let threads = &test.kernel.objects().room().threads;
+        (2..usize::from(2 + MEMBERS)).filter(|member| threads[*member].event.what & 4 != 0).count()
+    };
+    let awake = |test: &Test| test.kernel.objects().room().threads.iter().filter(|one| one.server == 1).count();
+    assert_eq!((awake(&test), exhausted(&test)), (1 + usize::from(MEMBERS), 0));
+    test.spin(1_000);
+    assert_eq!((test.running, exhausted(&test)), (Some(0), 0), "nobody was told yet");
+    // More of them expire with each entry; then the less important server's turn is.
+    assert_eq!(test.call(Call::Version, &[]), Code::Ok);
+    assert_eq!((test.running, exhausted(&test)), (Some(0), 0));
+    test.call(Call::Receive, &[0, 0, 5_000]);
+    assert_eq!((test.running, exhausted(&test)), (Some(1), usize::from(MEMBERS)));
+}
+
 /// CH-23: who was passed over for a claim comes when its server continues with another one, of which the common scheduler says nothing.
 #[test]
 fn who_was_passed_over_comes_when_the_position_has_another_claim() {

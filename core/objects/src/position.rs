@@ -18,7 +18,7 @@
 use crate::thread::event;
 use crate::{Objects, Queue, ThreadState, World};
 use bulkhead_kernel_abi::boot::{SchedulerRow, ServerRow};
-use bulkhead_kernel_abi::{MAX_SCHEDULER_DEPTH, MAX_THREADS, NONE};
+use bulkhead_kernel_abi::{MAX_SCHEDULER_DEPTH, NONE};
 
 /// A thread, and what it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,9 @@ impl Scheduler {
         Self { thread: row.thread, parent: row.parent, id: row.id, ..Self::EMPTY }
     }
 }
+
+/// Most threads that are brought to something else in one piece of work, when nothing is left of their claim.
+const TOLD_AT_ONCE: u8 = 2;
 
 /// What is to be done for a server that was picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -400,13 +403,22 @@ impl Objects<'_> {
         self.follow_head(world, server);
     }
 
-    /// Nothing is left of a claim: all that are awake on it are brought to something else.
-    pub fn spent<W: World>(&mut self, world: &mut W, tcap: u16) {
-        for thread in 0..MAX_THREADS as u16 {
-            if self.thread(thread).is_some_and(|one| one.server != NONE && one.runs_on == tcap) {
-                self.exhausted(world, thread);
-            }
+    /// Nothing is left of a claim: those who are awake on it are brought to something else, from thread `first` on and at most [`TOLD_AT_ONCE`] of them. Returns with
+    /// which thread to continue, and nothing when all were told.
+    pub fn spent<W: World>(&mut self, world: &mut W, tcap: u16, first: u16) -> Option<u16> {
+        let mut first = first;
+        for _ in 0..TOLD_AT_ONCE {
+            let thread = self.awake_on(tcap, first)?;
+            self.exhausted(world, thread);
+            first = thread.saturating_add(1);
         }
+        Some(first)
+    }
+
+    /// The first thread from this one on that is awake on a claim.
+    fn awake_on(&self, tcap: u16, first: u16) -> Option<u16> {
+        let mut numbered = (first..NONE).zip(self.room.threads.iter().skip(first.into()));
+        numbered.find(|(_, one)| one.runs_on == tcap && one.server != NONE).map(|(thread, _)| thread)
     }
 
     /// What a thread runs on is used up: its scheduler is told. It continues with its own if that can be used, else its scheduler is `next`. Its own may be

@@ -9,12 +9,13 @@
 //!   point that may be notified may be given time for that.
 //! - A claim of the host lasts, since threads and end points are bound to it; one that was made by `create` ends in `merge`, unless a thread is awake on it.
 //! - A server of a band ends when no thread is bound to it or runs on it.
+//! - What many of one's own can make due at one instant is done one by one, with a look for interrupts between: the call is made again then, and finds less to do.
 
-use crate::calls::{Answer, values};
-use crate::{Counters, Objects, ThreadState, WORN, World};
+use crate::calls::{Answer, Reply, values};
+use crate::{Counters, Objects, Sliced, ThreadState, WORN, World};
 use bulkhead_kernel_abi::call::{Flag, ServerOperation, TcapOperation};
 use bulkhead_kernel_abi::capability::{TOKEN_MASK, right};
-use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
+use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_TCAPS, NONE};
 
 impl Objects<'_> {
     /// `delegate`.
@@ -93,10 +94,13 @@ impl Objects<'_> {
         let scheduler = self.object_of(component, scheduler, Kind::Scheduler, right::USE)?;
         let id = self.room.schedulers.get(usize::from(scheduler)).ok_or(Code::BadCapability)?.id;
         self.empty(component, to)?;
-        let mut numbered = (0..NONE).zip(self.room.tcaps.iter());
-        let is_free = |number: u16, one: &Counters| number >= self.first_tcap && one.grant != WORN;
-        let free = numbered.find(|(number, one)| is_free(*number, one) && world.claim(*number).is_none());
-        let (object, counters) = free.map(|(number, counters)| (number, *counters)).ok_or(Code::Full)?;
+        let free = world.free_claims();
+        let is_free = |number: u16, one: &Counters| {
+            number >= self.first_tcap && one.grant != WORN && free.wrapping_shr(number.into()) & 1 != 0
+        };
+        let mut numbered = (0..MAX_TCAPS as u16).zip(self.room.tcaps.iter());
+        let found = numbered.find(|(number, one)| is_free(*number, one));
+        let (object, counters) = found.map(|(number, counters)| (number, *counters)).ok_or(Code::Full)?;
         world.create_claim(object, id)?;
         let kind = Kind::TCap;
         let made = Capability { kind: kind.number(), rights: kind.rights(), object, grant: counters.grant, word: 0 };
@@ -111,6 +115,9 @@ impl Objects<'_> {
         if operation == ServerOperation::Create {
             let band = self.object_of(component, slot, Kind::Band, right::USE)?;
             self.empty(component, to)?;
+            if !all_given_back(world) {
+                return Ok(Reply::Again(Sliced::NONE));
+            }
             let object = world.create_server(band, [x2, x3], now)?;
             let position = self.room.servers.get(usize::from(object)).ok_or(Code::BadCapability)?;
             let (kind, grant) = (Kind::Server, position.counters.grant);
@@ -125,15 +132,16 @@ impl Objects<'_> {
         let server = self.object_of(component, slot, Kind::Server, rights)?;
         match operation {
             ServerOperation::Create => return Err(Code::BadCall),
+            ServerOperation::Set if !all_given_back(world) => return Ok(Reply::Again(Sliced::NONE)),
             ServerOperation::Set => world.set_server(server, [x2, x3], now)?,
-            ServerOperation::Destroy => self.destroy_server(world, server)?,
+            ServerOperation::Destroy => return self.destroy_server(world, server),
             ServerOperation::Read => return values(world.server(server).ok_or(Code::BadCapability)?),
         }
         values([])
     }
 
-    /// Ends a server of a band that nobody needs.
-    fn destroy_server<W: World>(&mut self, world: &mut W, server: u16) -> Result<(), Code> {
+    /// Ends a server of a band that nobody needs; what others have of its time ends first, claim by claim.
+    fn destroy_server<W: World>(&mut self, world: &mut W, server: u16) -> Answer {
         let needs_it = |one: &crate::Thread| {
             one.state != ThreadState::Free && (one.server == server || world.root(one.tcap) == Some(server))
         };
@@ -141,10 +149,26 @@ impl Objects<'_> {
         if pays || self.room.threads.iter().any(needs_it) {
             return Err(Code::Busy);
         }
+        while world.drop_claim(server) {
+            if world.is_interrupted() {
+                return Ok(Reply::Again(Sliced::NONE));
+            }
+        }
         world.destroy_server(server, world.now_ticks())?;
         if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
             position.counters.revoke();
         }
-        Ok(())
+        values([])
     }
+}
+
+/// Lets a band have what is its again, server by server; false when an interrupt waits before all is done.
+fn all_given_back<W: World>(world: &mut W) -> bool {
+    let now = world.now_ticks();
+    while world.give_back(now) {
+        if world.is_interrupted() {
+            return false;
+        }
+    }
+    true
 }

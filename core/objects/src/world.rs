@@ -84,6 +84,8 @@ pub trait Claims {
     /// # Errors
     /// `Full` when that one has as many as it may.
     fn create_claim(&mut self, tcap: u16, scheduler: u16) -> Result<(), Code>;
+    /// Numbers without a claim, a bit each.
+    fn free_claims(&self) -> u64;
     /// Changes the permanent number.
     ///
     /// # Errors
@@ -101,6 +103,11 @@ pub trait Claims {
     /// # Errors
     /// `NotAdmitted`; `Denied` for a server of the host.
     fn set_server(&mut self, server: u16, budget_and_period: [u64; 2], now: u64) -> Result<(), Code>;
+    /// What one server of a band that ended, or has less now, had is the band's again, if that is due; false when nothing is. One at a time, since as many can be due
+    /// at once as there are servers.
+    fn give_back(&mut self, now: u64) -> bool;
+    /// Takes away what one claim has of a server of a band, which is to end; false when there is none.
+    fn drop_claim(&mut self, server: u16) -> bool;
     /// Ends one of a band, and every claim on its time.
     ///
     /// # Errors

@@ -224,7 +224,7 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
         7 => {
             // What was given to an end point is used up, or has expired.
             b.world.roots[6] = NONE;
-            b.objects.spent(&mut b.world, 6);
+            assert_eq!(b.objects.spent(&mut b.world, 6, 0), None);
         }
         _ => make_call(b, random, seen),
     }

@@ -187,6 +187,32 @@ fn servers_of_a_band_come_and_go() {
     });
 }
 
+/// CH-60: what many servers have to give back, and what many claims have of one that ends, is done one by one with a look for interrupts between; the call is made again, and
+/// finds less to do.
+#[test]
+fn a_band_and_a_server_that_ends_are_put_right_one_by_one() {
+    test(|b| {
+        b.world.to_give_back = 5;
+        b.world.looks.set(2);
+        let pc = b.thread(ROOT).registers.pc;
+        assert_eq!(b.svc(Call::Server, &[0, BAND, 30, 200, EMPTY]), Outcome::Again);
+        assert_eq!((b.world.to_give_back, b.world.made[0], b.thread(ROOT).registers.pc), (3, None, pc));
+        assert_eq!((server(b, [0, BAND, 30, 200, EMPTY]), b.world.to_give_back), (Code::Ok, 0));
+        b.world.to_give_back = 2;
+        b.world.looks.set(1);
+        assert_eq!(b.svc(Call::Server, &[1, EMPTY, 20, 300]), Outcome::Again);
+        assert_eq!((b.world.to_give_back, b.world.made[0]), (1, Some([30, 200])));
+        assert_eq!(server(b, [1, EMPTY, 20, 300, 0]), Code::Ok);
+        // Claims of no thread.
+        (b.world.roots[6], b.world.roots[7]) = (BAND_SERVER, BAND_SERVER);
+        b.world.looks.set(1);
+        assert_eq!(b.svc(Call::Server, &[2, EMPTY]), Outcome::Again);
+        assert_eq!((b.world.roots[6], b.world.roots[7]), (NONE, BAND_SERVER), "one of them");
+        assert_eq!(b.world.made[0], Some([20, 300]), "it is still there");
+        assert_eq!((server(b, [2, EMPTY, 0, 0, 0]), b.world.roots[7], b.world.made[0]), (Code::Ok, NONE, None));
+    });
+}
+
 #[test]
 fn server_refuses_and_changes_nothing() {
     test(|b| {
@@ -225,7 +251,7 @@ fn without_what_it_was_given_a_thread_goes_on_with_its_own() {
         assert_eq!(delegate(b, SEND_GUEST, TCAP_ROOT, [300, 1, NOTIFY]), Code::Ok);
         assert_eq!((b.pick(RT_SERVER), b.thread(GUEST).runs_on), (Some(GUEST), 6), "let in");
         b.world.roots[6] = NONE;
-        b.objects.spent(&mut b.world, 6);
+        assert_eq!(b.objects.spent(&mut b.world, 6, 0), None);
         assert_eq!((b.pick(RT_SERVER), b.pick(1), b.thread(GUEST).runs_on), (Some(ROOT), Some(GUEST), 1));
         assert_eq!(b.svc(Call::Receive, &[RECEIVE + 4, 2, 0]), Outcome::Done);
         b.objects.send(&mut b.world, 4, 1);
@@ -243,7 +269,7 @@ fn a_fifo_does_not_keep_who_has_used_up_what_it_was_given() {
         b.pick(0);
         assert_eq!((b.call(Call::Yield, &[]), b.pick(0)), (Code::Ok, Some(GUEST)));
         b.world.roots[6] = NONE;
-        b.objects.spent(&mut b.world, 6);
+        assert_eq!(b.objects.spent(&mut b.world, 6, 0), None);
         assert_eq!((b.pick(0), b.pick(1)), (Some(0), Some(GUEST)));
     });
 }

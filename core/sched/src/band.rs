@@ -184,7 +184,9 @@ impl<const SERVERS: usize> Bands<SERVERS> {
         self.counted.get(usize::from(slot)).copied().unwrap_or_default()
     }
 
-    fn is_server(&self, slot: u8) -> bool {
+    /// States whether the slot has a server that was made at run time.
+    #[must_use]
+    pub fn is_server(&self, slot: u8) -> bool {
         usize::from(slot) < SERVERS && self.live & bit(slot) != 0
     }
 

@@ -282,6 +282,22 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         Ok(())
     }
 
+    /// Numbers without a claim, a bit each.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        (0u32..)
+            .zip(&self.claims)
+            .filter(|(_, claim)| !claim.exists)
+            .fold(0, |set, (number, _)| set | 1u64.wrapping_shl(number))
+    }
+
+    /// Takes away the time of one claim on a server that does not go with it; false when there is none. For who ends a server in slices.
+    pub fn drop_one(&mut self, server: u8) -> bool {
+        let is_on = |claim: &Claim| claim.exists && claim.root == server && !claim.goes_with_server;
+        let found = (0u8..).zip(&self.claims).find(|(_, claim)| is_on(claim)).map(|(number, _)| number);
+        found.inspect(|number| self.empty(*number)).is_some()
+    }
+
     /// The server is no more: its own claim ends, and every other claim on it has no time left.
     pub fn drop_root(&mut self, server: u8) {
         for number in 0..u8::try_from(CLAIMS).unwrap_or(u8::MAX) {
@@ -306,12 +322,22 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         }
     }
 
-    /// The next claim whose time has expired by `now`: it has none any more. To be asked until the answer is `None` before
-    /// anything else of an instant, in slices if the caller likes: what has not expired here stays reserved.
-    pub fn expire(&mut self, now: u64) -> Option<u8> {
+    /// The next claim whose time has expired by `now`, and the server whose time it was: it has none any more. To be asked until the answer is `None` before
+    /// anything else of an instant, or in slices: what has not expired here stays reserved, and cannot be used.
+    pub fn expire(&mut self, now: u64) -> Option<(u8, u8)> {
         let number = self.expiries.due(now)?;
+        let server = self.claim(number).map_or(NO_ROOT, |claim| claim.root);
         self.empty(number);
-        Some(number)
+        Some((number, server))
+    }
+
+    /// A claim whose time has expired by `now` has none any more, whatever others have; false when it is not one.
+    pub fn expire_one(&mut self, number: u8, now: u64) -> bool {
+        let is_due = self.claim(number).is_some_and(|claim| claim.is_finite() && claim.expires_ticks <= now);
+        if is_due {
+            self.empty(number);
+        }
+        is_due
     }
 
     /// When the next finite claim expires; `u64::MAX` for never.

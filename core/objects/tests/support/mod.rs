@@ -50,6 +50,8 @@ pub(crate) struct Fake {
     pub(crate) permanent: [u64; 8],
     /// The claim that `tcap create` makes is there.
     pub(crate) has_made: bool,
+    /// Servers of a band whose time is due to be the band's again.
+    pub(crate) to_give_back: u32,
     /// Budget and period of servers in the band.
     pub(crate) made: [Option<[u64; 2]>; 2],
     pub(crate) dates: Vec<u64>,

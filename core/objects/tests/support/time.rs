@@ -122,6 +122,9 @@ impl Claims for Fake {
         (self.ranks[usize::from(tcap)], self.permanent[usize::from(tcap)]) = (5, u64::from(scheduler));
         Ok(())
     }
+    fn free_claims(&self) -> u64 {
+        (0..64).filter(|tcap| Claims::claim(self, *tcap).is_none()).fold(0, |set, tcap| set | 1 << tcap)
+    }
     fn set_permanent(&mut self, tcap: u16, priority: u64) -> Result<(), Code> {
         if priority == 0 {
             return Err(Code::BadArgument);
@@ -152,6 +155,15 @@ impl Claims for Fake {
         }
         self.made[usize::from(place)] = Some([budget, period]);
         Ok(())
+    }
+    fn give_back(&mut self, _: u64) -> bool {
+        let has_more = self.to_give_back != 0;
+        self.to_give_back = self.to_give_back.saturating_sub(1);
+        has_more
+    }
+    fn drop_claim(&mut self, server: u16) -> bool {
+        let found = (0..BAND_TCAPS).find(|tcap| server >= BAND_SERVER && self.roots[usize::from(*tcap)] == server);
+        found.inspect(|tcap| self.roots[usize::from(*tcap)] = NONE).is_some()
     }
     fn destroy_server(&mut self, server: u16, _: u64) -> Result<(), Code> {
         let place = server.checked_sub(BAND_SERVER).ok_or(Code::Denied)?;

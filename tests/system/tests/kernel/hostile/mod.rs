@@ -6,4 +6,5 @@ mod instance;
 mod passages;
 mod random;
 mod suite;
+mod swarm;
 mod sweep;

@@ -13,7 +13,7 @@ use bulkhead_system_tests::Running;
 const LONGEST: u64 = 1_990;
 
 /// Runs an instance on the board and counts passages: from an entry, or the last look for interrupts, to a return, a wait, or the next look.
-fn passages(image: &[u8]) -> Passages {
+pub(super) fn passages(image: &[u8]) -> Passages {
     let mut options = MachineOptions::bare(image.to_vec());
     options.icount_shift = Some(4);
     let place = |offset: usize| PhysicalAddress(LOAD + offset as u64);

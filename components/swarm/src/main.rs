@@ -1,0 +1,131 @@
+//! A hostile scheduler. It has nothing that its description does not give it: a server, claims on that one's time, threads, a band. It makes as much as it may of them end at
+//! one instant, beside a more important thread that is to be woken then. How long the kernel looks away meanwhile is for the test to say.
+//!
+//! The lowest byte of a thread's argument is its role, the next one how many claims and threads there are, the rest how often it is done.
+#![no_std]
+#![no_main]
+
+use bulkhead_component::call::{counter_ticks, receive};
+use bulkhead_component::schedule::{claim, create_server, delegate, destroy_server};
+use bulkhead_component::task;
+use bulkhead_component::{Code, println};
+
+bulkhead_component::entry!(main);
+
+/// Is woken each millisecond, and says how late at most.
+const WAKES: u64 = 1;
+/// Is told of its time's end, as all of its like at once.
+const IS_TOLD: u64 = 2;
+/// Lends its time to all claims, so that it ends for all of them at once.
+const LENDS: u64 = 3;
+/// Ends all servers of its band at once, and makes one when all of their time is back.
+const MAKES: u64 = 4;
+/// Lends its band's server to all claims, and ends that one.
+const DROPS: u64 = 5;
+
+const OWN_CLAIM: u64 = 1;
+const BAND: u64 = 2;
+const FIRST_THREAD: u64 = 64;
+const FIRST_CLAIM: u64 = 128;
+const FIRST_SERVER: u64 = 192;
+/// 1 ms.
+const MILLISECOND: u64 = 62_500;
+/// A claim has this: the smallest chunk, and something.
+const PART_TICKS: u64 = 1_100;
+/// Period of servers that are made.
+const PERIOD_TICKS: u64 = 10 * MILLISECOND;
+
+fn main(argument: u64) {
+    let (count, times) = (argument >> 8 & 0xff, argument >> 16);
+    match argument & 0xff {
+        WAKES => wake(times),
+        LENDS => lend(count, times),
+        MAKES => make(count, times),
+        DROPS => drop_claims(count, times),
+        IS_TOLD => spin(u64::MAX),
+        _ => {}
+    }
+}
+
+/// Takes time without a call.
+fn spin(until_ticks: u64) {
+    while counter_ticks() < until_ticks {
+        core::hint::spin_loop();
+    }
+}
+
+fn wake(times: u64) {
+    // What it takes until all others have begun is not counted.
+    let (mut date_ticks, mut latest) = (counter_ticks() + 10 * MILLISECOND, 0);
+    for _ in 0..times {
+        date_ticks += MILLISECOND / 4;
+        // Nothing is received: it sleeps.
+        let _ = receive(0, date_ticks);
+        latest = latest.max(counter_ticks() - date_ticks);
+    }
+    println!("woken: {latest}");
+}
+
+/// Gives each claim a part; returns when the first one's ends, which may be over already.
+fn lend_parts(count: u64) -> u64 {
+    let mut lent = 0;
+    for number in 0..count {
+        lent += u64::from(delegate(FIRST_CLAIM + number, OWN_CLAIM, PART_TICKS, 0, false).is_ok());
+    }
+    let expires_ticks = claim(FIRST_CLAIM).map_or(0, |[_, expires_ticks, _]| expires_ticks);
+    if lent != count {
+        println!("lent {lent} of {count}");
+    }
+    if expires_ticks == u64::MAX { counter_ticks() } else { expires_ticks }
+}
+
+fn lend(count: u64, times: u64) {
+    for round in 0..times {
+        let expires_ticks = lend_parts(count);
+        if round == 0 {
+            // They began without time: what they run on is looked for again.
+            let again = |thread: u64| task::suspend(thread).and_then(|()| task::resume(thread)).is_ok();
+            println!("awake {}", (0..count).filter(|number| again(FIRST_THREAD + number)).count());
+        }
+        spin(expires_ticks + 2 * MILLISECOND);
+    }
+    for number in 0..count {
+        let _ = task::stop(FIRST_THREAD + number);
+    }
+    println!("lender: over");
+}
+
+/// Makes all servers of the band; how many there were.
+fn make_servers(count: u64, budget_ticks: u64) -> u64 {
+    (0..count)
+        .take_while(|number| create_server(BAND, budget_ticks, PERIOD_TICKS, FIRST_SERVER + number).is_ok())
+        .count() as u64
+}
+
+fn end_servers(made: u64) -> u64 {
+    let is_ended = |number: &u64| destroy_server(FIRST_SERVER + number) == Ok(());
+    let ended = (0..made).filter(is_ended).count() as u64;
+    for number in 0..made {
+        let _ = bulkhead_component::process::delete_capability(FIRST_SERVER + number);
+    }
+    ended
+}
+
+fn make(count: u64, times: u64) {
+    for _ in 0..times {
+        let made = make_servers(count, PART_TICKS);
+        let ended = end_servers(made);
+        println!("made {made}, ended {ended}");
+        // All of it is back.
+        spin(counter_ticks() + 3 * PERIOD_TICKS);
+    }
+    println!("maker: over");
+}
+
+fn drop_claims(count: u64, times: u64) {
+    for _ in 0..times {
+        let lent_until = lend_parts(count);
+        println!("lent {}, ended {:?}", lent_until != 0, destroy_server(FIRST_SERVER).map_err(|code: Code| code));
+        spin(counter_ticks() + 3 * PERIOD_TICKS);
+    }
+}

@@ -1,0 +1,153 @@
+//! Everything of a hostile scheduler ends at one instant, beside a more important thread that is woken again and again (`components/swarm`): how long the kernel looks away, and how
+//! late that one is. What it does all at once is bounded by its own numbers alone, so it is done in slices, and a claim's end is its server's work.
+
+use super::passages::passages;
+use crate::servers::numbers;
+use bulkhead_description::kernel::{EXCHANGE, PASSAGE};
+use bulkhead_instance::{Component, Instance, Member, Shares, Thread, write};
+use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, ServerRow, TcapRow};
+use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, NONE};
+use bulkhead_system_tests::kernel::{Place, run};
+use bulkhead_system_tests::system::guest;
+use bulkhead_words::{Rule, ServerFlag};
+
+/// Roles of the component's threads.
+const WAKES: u64 = 1;
+const IS_TOLD: u64 = 2;
+const LENDS: u64 = 3;
+const MAKES: u64 = 4;
+/// 1 ms.
+const MILLISECOND: u64 = 62_500;
+/// The number of the scheduler in vectors.
+const ID: u16 = 1;
+/// As many as an instance has room for beside the others.
+const MOST: u16 = 56;
+
+fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
+    ServerRow {
+        rule: Rule::Sporadic.number(),
+        flags: ServerFlag::DispatchAnchor.number(),
+        budget_ticks,
+        period_ticks,
+        smallest_chunk_ticks: 1000,
+        chunks: 16,
+        level,
+        background: 255,
+        holder: NONE,
+        band: NONE,
+        ..ServerRow::default()
+    }
+}
+
+fn capability(kind: Kind, object: u16) -> Capability {
+    Capability { kind: kind.number(), rights: kind.rights(), object, grant: 1, ..Capability::NULL }
+}
+
+/// What the hostile component has.
+struct Swarm {
+    threads: Vec<(u64, u16)>,
+    servers: Vec<ServerRow>,
+    shares: Shares,
+    slots: Vec<(usize, Vec<Capability>)>,
+}
+
+fn image(swarm: Swarm, rounds: u64) -> Vec<u8> {
+    let (kernel, program) = (guest("kernel/kernel.elf"), guest("kernel/swarm.elf"));
+    let thread = |(argument, server): &(u64, u16)| Thread { argument: *argument, stack_bytes: 4096, server: *server };
+    let mut slots = vec![Capability::NULL; 256];
+    for (first, list) in swarm.slots {
+        slots[first..first + list.len()].copy_from_slice(&list);
+    }
+    let component = |name: &str, threads, capabilities| Component {
+        name: name.to_owned(),
+        program: &program,
+        threads,
+        capabilities,
+        ..Component::default()
+    };
+    let instance = Instance {
+        kernel: &kernel,
+        components: vec![
+            component("victim", vec![thread(&(WAKES | rounds << 16, 0))], vec![]),
+            component("swarm", swarm.threads.iter().map(thread).collect(), slots),
+        ],
+        servers: swarm.servers,
+        end_points: Vec::new(),
+        bindings: Vec::new(),
+        shares: swarm.shares,
+        wires: Vec::new(),
+        processes: bulkhead_instance::Processes::default(),
+    };
+    write(&instance).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A server that a scheduler holds, and threads each of which is awake on a claim of its own.
+fn lender(count: u16) -> Swarm {
+    let claim =
+        |priority| TcapRow { scheduler: ID, expires_ticks: ALL_TICKS, end_point: NONE, priority, ..TcapRow::default() };
+    let own = Member { thread: 1, scheduler: NONE, tcap: 1, label: 0 };
+    let member = |number: u16| Member { thread: 2 + number, scheduler: 0, tcap: 2 + number, label: number.into() };
+    let threads =
+        std::iter::once((LENDS | u64::from(count) << 8 | 10 << 16, 1)).chain((0..count).map(|_| (IS_TOLD, 1)));
+    Swarm {
+        threads: threads.collect(),
+        servers: vec![
+            sporadic(0, MILLISECOND, 2 * MILLISECOND),
+            ServerRow { holder: 0, ..sporadic(1, 9 * MILLISECOND, 20 * MILLISECOND) },
+        ],
+        shares: Shares {
+            schedulers: vec![SchedulerRow { thread: 1, parent: NONE, id: ID, reserved: 0 }],
+            numbers: Vec::new(),
+            tcaps: (0..count).map(|_| claim(2)).collect(),
+            bands: Vec::new(),
+            members: std::iter::once(own).chain((0..count).map(member)).collect(),
+        },
+        slots: vec![
+            (1, vec![capability(Kind::TCap, 1)]),
+            (64, (0..count).map(|number| capability(Kind::Thread, 2 + number)).collect()),
+            (128, (0..count).map(|number| capability(Kind::TCap, 2 + number)).collect()),
+        ],
+    }
+}
+
+/// A band with as many servers as there can be.
+fn maker(count: u16) -> Swarm {
+    let in_band = ServerRow { band: 0, ..sporadic(1, 0, 10 * MILLISECOND) };
+    let band = BandRow {
+        shortest_period_ticks: 10 * MILLISECOND,
+        longest_period_ticks: 10 * MILLISECOND,
+        budget_ticks: 5 * MILLISECOND,
+        smallest_budget_ticks: 1_000,
+        first_server: 1,
+        servers: count,
+        ..BandRow::default()
+    };
+    let servers = [
+        vec![sporadic(0, MILLISECOND, 2 * MILLISECOND)],
+        vec![in_band; count.into()],
+        vec![sporadic(2, 1 << 50, 1 << 51)],
+    ];
+    Swarm {
+        threads: vec![(MAKES | u64::from(count) << 8 | 4 << 16, 1 + count)],
+        servers: servers.concat(),
+        shares: Shares { bands: vec![band], ..Shares::default() },
+        slots: vec![(2, vec![capability(Kind::Band, 0)])],
+    }
+}
+
+/// Row 13 (CH-60, CH-61): what is bounded by the attacker's numbers is done in slices, so the passage is not longer, nor the victim later, than beside anybody else.
+#[test]
+fn what_ends_at_one_instant_ends_in_slices() {
+    let mut all = Vec::new();
+    for (what, swarm, end) in [("claims", lender(MOST), "lender: over"), ("servers", maker(MOST), "maker: over")] {
+        let image = image(swarm, 400);
+        let found = passages(&image);
+        let lines = run(&image, Place::Board);
+        assert!(lines.iter().any(|line| line == end), "{lines:?}");
+        let [late] = numbers(&lines, "woken: ")[..] else { panic!("{lines:?}") };
+        println!("{what}: longest passage {}, from {}; woken {late} late", found.longest, found.longest_start);
+        all.push((what, found.longest, late));
+    }
+    // Who is woken waits for the passage, and comes to its own first look.
+    assert!(all.iter().all(|(_, longest, late)| *longest <= PASSAGE && *late <= PASSAGE + EXCHANGE), "{all:?}");
+}
