@@ -598,7 +598,9 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
     fn destroy_server(&mut self, server: u16, now: u64) -> Result<(), Code> {
         let servers = &mut self.servers;
         servers.room.shares.bands.destroy(servers.room.core, now, byte(server)).map_err(band_code)?;
-        servers.room.shares.claims.drop_root(byte(server));
+        // What others had of its time was taken away before ([`Self::drop_claim`]).
+        let own = servers.rows.get(usize::from(server)).map_or(NONE, |row| row.tcap);
+        servers.room.shares.claims.drop_own(byte(own));
         Ok(())
     }
 

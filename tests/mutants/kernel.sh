@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -132,6 +132,20 @@ break_place() {
         # A polling server that lost its reservation waits until something else happens.
         polls) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs '        // A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background.
         self.ask_again(slot);' '' ;;
+        # What ends of others is told before who is more important runs.
+        told_before) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.spent != 0 && waits()' 'state.spent != 0' ;;
+        # What servers of a band give back is taken without a look for interrupts.
+        gives) hosts='bulkhead-objects --test time' attack='' && change core/objects/src/time.rs '    while world.give_back(now) {
+        if world.is_interrupted() {' '    while world.give_back(now) {
+        if false {' ;;
+        # So are claims on a server that ends.
+        drops) hosts='bulkhead-objects --test time' attack='' && change core/objects/src/time.rs '        while world.drop_claim(server) {
+            if world.is_interrupted() {' '        while world.drop_claim(server) {
+            if false {' ;;
+        # All who are awake on a claim that ended are told at once.
+        tells) attack=hostile::swarm && change kernel/src/lib.rs 'if may_look && self.outside' 'if false && self.outside' ;;
+        # All claims that are due expire at one entry.
+        expires) attack=hostile::swarm && change kernel/src/claims.rs 'EXPIRIES_AT_ONCE: usize = 2' 'EXPIRIES_AT_ONCE: usize = 64' ;;
         # A share of the console has no room for a text.
         share) hosts='bulkhead-kernel --lib' attack='' && change kernel/src/text.rs '.unwrap_or(0).max(PRINT_ENTRIES)' '.unwrap_or(0)' ;;
         # A terminal is sent controls above ASCII.

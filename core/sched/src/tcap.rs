@@ -298,15 +298,10 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         found.inspect(|number| self.empty(*number)).is_some()
     }
 
-    /// The server is no more: its own claim ends, and every other claim on it has no time left.
-    pub fn drop_root(&mut self, server: u8) {
-        for number in 0..u8::try_from(CLAIMS).unwrap_or(u8::MAX) {
-            if self.claim(number).is_some_and(|claim| claim.root == server) {
-                self.empty(number);
-                if let Some(claim) = self.claim_mut(number).filter(|claim| claim.goes_with_server) {
-                    *claim = NO_CLAIM;
-                }
-            }
+    /// A server is no more, of which nobody else has anything ([`Self::drop_one`]): the claim that went with it ends.
+    pub fn drop_own(&mut self, number: u8) {
+        if let Some(claim) = self.claim_mut(number).filter(|claim| claim.goes_with_server) {
+            *claim = NO_CLAIM;
         }
     }
 

@@ -164,7 +164,9 @@ fn refusals() {
     assert_eq!(claims.claim(4).and_then(|claim| claim.vector().number(1)), Some(8));
     assert_eq!(claims.delegate(4, 4, 5, 0, &first, 0), Ok(0));
     assert_eq!(claims.claim(4).and_then(|claim| claim.vector().number(1)), Some(5), "0 is the permanent one");
-    claims.drop_root(0);
+    assert_eq!([(); 4].map(|()| claims.drop_one(0)), [true, false, false, false], "one has something of it");
+    claims.drop_own(0);
+    claims.drop_own(4);
     assert_eq!((claims.claim(0).is_none(), claims.claim(4).and_then(|claim| claim.root())), (true, None));
     assert_eq!(claims.reserved_ticks(0), 0);
 }
