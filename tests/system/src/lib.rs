@@ -14,6 +14,7 @@ pub mod execute;
 pub mod failing;
 pub mod hybrid;
 pub mod kernel;
+pub mod largest;
 pub mod messages;
 pub mod remote;
 pub mod secure;

@@ -78,7 +78,7 @@ const MADE_TICKS: u64 = 625_000;
 const ID: u16 = 1;
 
 /// A sporadic server without turns.
-fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
+pub(crate) fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
     ServerRow {
         rule: Rule::Sporadic.number(),
         flags: ServerFlag::DispatchAnchor.number(),
@@ -100,7 +100,7 @@ fn lasting(level: u8) -> ServerRow {
 }
 
 /// One whose budget never ends.
-fn endless() -> ServerRow {
+pub(crate) fn endless() -> ServerRow {
     sporadic(0, 1 << 50, 1 << 51)
 }
 

@@ -43,8 +43,7 @@ pub(super) fn page() -> String {
          Besides the codes of its line a call may answer {}. One that answers another code than `Ok` has changed nothing.\n\n",
         Code::COMMON.map(Code::name).join(", ")
     );
-    text += "Components in Rust make them by `sdk/component`. The kernel does not have all of them yet: those of temporal capabilities, servers, memory and processes answer \
-             `BadCall` where it has not.\n\n";
+    text += "Components in Rust make them by `sdk/component`. How many instructions each takes at most is in [another chapter](kernel-largest.md).\n\n";
     text += "## Calls\n\n";
     text += &head(&["n", "call", "what it does", "takes", "answers", "codes", "how long"]);
     ROWS.iter().for_each(|call| text += &line(call));

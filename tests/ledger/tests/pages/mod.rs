@@ -6,6 +6,7 @@ mod commands;
 mod experiments;
 mod interface;
 mod kernel_attacks;
+mod largest;
 mod schema;
 mod suite;
 
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("verify-codes.md", verify_codes()),
         ("guest-interface.md", interface::guest()),
         ("kernel-calls.md", calls::page()),
+        ("kernel-largest.md", largest::page()),
         ("counters.md", interface::counters()),
         ("registers.md", registers()),
         ("limits.md", interface::limits()),

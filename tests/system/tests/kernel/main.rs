@@ -13,6 +13,7 @@ mod flight;
 mod given;
 mod held;
 mod hostile;
+mod largest;
 mod places;
 mod ports;
 mod printed;
