@@ -176,6 +176,9 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
         *seen.done.entry((call, operation)).or_insert(0) += 1;
         return;
     }
+    if let Some(code) = code {
+        assert_in_table(call, operation, code);
+    }
     seen.codes.extend(code);
     // A refused call has written its code and nothing else.
     let mut after = Copy::of(b);

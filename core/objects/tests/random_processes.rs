@@ -161,6 +161,9 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
         *seen.done.entry((call, operation)).or_insert(0) += 1;
         return;
     }
+    if let Some(code) = code {
+        assert_in_table(call, operation, code);
+    }
     seen.refused.extend(code.map(|code| (call, operation, code)));
     if was.sliced == Sliced::NONE {
         let mut after = Copy::of(b);

@@ -66,6 +66,43 @@ fn files_and_tests_that_documents_name_exist() {
     assert!(named > 100, "only {named} names were recognised");
 }
 
+/// Records with a table of mistakes, and where descriptions with them are.
+const MISTAKES: &[(&str, &[&str])] = &[
+    ("docs/design-records/0045-bad-input-of-devices.md", &["tool/description/tests/bad"]),
+    (
+        "docs/design-records/0068-largest-counts-and-bad-input-of-instances.md",
+        &["tool/description/tests/kernels/bad", "tool/description/tests/bad"],
+    ),
+];
+
+/// Each mistake that a record promises to refuse has a description that gives its code.
+#[test]
+fn mistakes_that_records_promise_to_refuse_have_fixtures() {
+    for (record, folders) in MISTAKES {
+        let text = page::read(record);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+        let mut shown = 0;
+        for row in rows.iter().filter(|row| row.len() == 5 && row[2].starts_with("BH")) {
+            let (codes, fixtures) = (row[2].split([',', ' ']), row[3].split('`').skip(1).step_by(2));
+            let names: Vec<&str> = fixtures.filter(|name| !name.contains('/')).collect();
+            for code in codes.filter(|word| word.starts_with("BH")) {
+                let gives = |name: &&str| folders.iter().any(|folder| expects(folder, name, code));
+                let is_elsewhere = row[3].contains('/');
+                assert!(is_elsewhere || names.iter().any(|name| gives(&name)), "{record}: {row:?} and no {code}");
+                shown += 1;
+            }
+        }
+        assert!(shown >= 15, "{record}: only {shown} codes were recognised");
+    }
+}
+
+/// A description of this name says that it gives the code.
+fn expects(folder: &str, name: &str, code: &str) -> bool {
+    let texts = ["kernel.toml", "toml"].map(|ending| page::read(&format!("{folder}/{name}.{ending}")));
+    let codes = texts.iter().filter_map(|text| text.lines().next()?.strip_prefix("# expect: "));
+    codes.flat_map(str::split_whitespace).any(|one| one == code)
+}
+
 /// How a test stands in its file, or a place that is broken on purpose in its script.
 fn definition(file: &str, name: &str) -> String {
     if file.ends_with(".sh") { format!("\n        {name})") } else { format!("fn {name}(") }

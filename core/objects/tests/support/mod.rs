@@ -10,7 +10,7 @@ use bulkhead_kernel_abi::boot::{
     BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, ProgramRow, QuotaRow, RegionRow, SchedulerRow,
     SegmentRow, ServerRow, StackRow, Tables, TcapRow, ThreadRow,
 };
-use bulkhead_kernel_abi::call::Call;
+use bulkhead_kernel_abi::call::{Call, ROWS};
 use bulkhead_kernel_abi::capability::{entry_word, remote_word, right};
 use bulkhead_kernel_abi::{Capability, Code, Kind, NONE};
 use bulkhead_objects::{
@@ -20,6 +20,16 @@ use bulkhead_objects::{
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+
+/// The reference of calls is made of a table: it has every code that a call was seen to answer.
+#[track_caller]
+pub(crate) fn assert_in_table(call: Call, operation: u64, code: Code) {
+    let is_it = |number: u64| number == operation;
+    let row = ROWS.iter().find(|row| row.call == call && row.operation.is_none_or(|(number, ..)| is_it(number)));
+    let codes = row.map_or(&[Code::BadCall][..], |row| row.codes);
+    let is_in_table = codes.contains(&code) || row.is_some() && Code::COMMON.contains(&code);
+    assert!(is_in_table, "{} {operation} answers {code:?}, which the table of calls does not have", call.name());
+}
 
 /// Ticks of a day that never comes in these tests.
 pub(crate) const SOON: u64 = 1_000;
@@ -454,7 +464,11 @@ impl Bench<'_> {
     pub(crate) fn call(&mut self, call: Call, x: &[u64]) -> Code {
         let thread = self.objects.running().expect("somebody runs");
         assert_eq!(self.svc(call, x), Outcome::Done);
-        Code::from_number(self.thread(thread).registers.x[0]).expect("a code")
+        let code = Code::from_number(self.thread(thread).registers.x[0]).expect("a code");
+        if self.objects.running() == Some(thread) {
+            assert_in_table(call, x.first().copied().unwrap_or(0), code);
+        }
+        code
     }
 
     /// The first answers.
