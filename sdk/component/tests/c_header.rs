@@ -8,7 +8,7 @@ use bulkhead_kernel_abi::accounts::FaultKind;
 use bulkhead_kernel_abi::call::{Call, Flag, ROWS};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::{self, ComponentHead, Function, NAME_BYTES};
-use bulkhead_kernel_abi::{ALL_TICKS, Code, KERNEL_ABI_VERSION, Kind, PRINT_BYTES};
+use bulkhead_kernel_abi::{ALL_TICKS, Code, KERNEL_ABI_VERSION, Kind, PRINT_BYTES, PROCESS_QUOTA_SLOT, PROCESS_SLOTS};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -84,8 +84,10 @@ const RIGHTS: [(&str, u8); 11] = [
 ];
 
 fn facts() -> String {
-    let mut facts = Facts("#include \"bulkhead_component.h\"\n".into());
+    let mut facts = Facts("#include \"bulkhead_process.h\"\n".into());
     facts.equal("BULKHEAD_KERNEL_ABI_VERSION", KERNEL_ABI_VERSION.into());
+    facts.equal("BULKHEAD_PROCESS_SLOTS", PROCESS_SLOTS as u64);
+    facts.equal("BULKHEAD_PROCESS_QUOTA_SLOT", PROCESS_QUOTA_SLOT);
     facts.equal("BULKHEAD_COMPONENT_MAGIC", image::COMPONENT_MAGIC);
     facts.equal("BULKHEAD_PRINT_BYTES", PRINT_BYTES as u64);
     facts.equal("BULKHEAD_NAME_BYTES", NAME_BYTES as u64);
@@ -161,4 +163,17 @@ fn a_name_that_is_too_long_is_refused() {
     let built = build("long.elf", &source);
     let messages = String::from_utf8_lossy(&built.stderr);
     assert!(!built.status.success() && messages.contains("the name of the function is too long"), "{messages}");
+}
+
+/// Every call about processes and memory compiles, and a slot that holds no function is one that the host finds.
+#[test]
+fn processes_of_c_are_built() {
+    let built = build("family.elf", &here("../../components/in-c/family.c"));
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let file = fs::read(temporary("family.elf")).expect("it is there");
+    let Interface { exports, imports, .. } = examine(&file).unwrap_or_else(|error| panic!("{error}"));
+    let said: BTreeSet<(&str, u64)> = imports.iter().map(|one| (one.name.as_str(), one.signature)).collect();
+    let expected: BTreeSet<(&str, u64)> =
+        ["told", "quota", "jobs", "program", "room"].into_iter().map(|name| (name, signature(0))).collect();
+    assert_eq!((said, exports.len()), (expected, 0));
 }

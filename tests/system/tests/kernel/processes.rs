@@ -1,5 +1,6 @@
 //! Processes on a core: made, forked, replaced, ended and begun again, from quotas that add up, by a component that is told of each end (`kernel.md` 7; QV-E6, CH-62).
 
+use crate::described::Described;
 use crate::places::{Place, run};
 use bulkhead_instance::{Component, Import, Instance, Interface, ProcessProgram, Processes, Shares, Thread, write};
 use bulkhead_kernel_abi::boot::{EndPointRow, QuotaRow, ServerRow};
@@ -158,4 +159,29 @@ fn a_fork_of_64_kib_takes_what_is_known() {
     let line = said.iter().find_map(|line| line.strip_prefix("fork: ")).expect("it was counted");
     let words: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
     assert!(words[1] <= FORK && words[3..] == [64, 64], "{line}");
+}
+
+/// A component in C that makes a process of its own program.
+const FAMILY: &str = r#"version = 1
+pool = "512 KiB"
+server = [{ name = "main" }, { name = "jobs" }]
+program = [{ name = "family", file = "component:family.elf", slots = ["told", "quota", "jobs", "program", "room"] }]
+
+[[component]]
+name = "maker"
+program = "component:family.elf"
+threads = [{ name = "main", server = "main" }]
+end_points = [{ thread = "main", signals = ["ends"] }]
+quota = "512 KiB"
+processes = 2
+bind = { told = "receive:main", quota = "quota", jobs = "server:jobs", program = "program:family", room = "empty:2" }
+"#;
+
+/// QV-E6: the same calls in C, by a description: spawn, map, protect, fork, exit, fault, destroy; the parent's memory and the child's code are in what the maker finds.
+#[test]
+fn processes_in_c_do_the_same() {
+    let image = Described::new("family", FAMILY).laid().bytes;
+    let board = run(&image, Place::Board);
+    assert_eq!(board, ["exited 8, 42", "over 0, 1"]);
+    assert_eq!(run(&image, Place::Direct), board);
 }
