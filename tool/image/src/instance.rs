@@ -9,7 +9,7 @@ use bulkhead_description::command::print_report;
 use bulkhead_description::kernel::{ENDING, Laid, is_kernel_file, load_native};
 use bulkhead_description::{Options, Report};
 use bulkhead_guest_abi::channel::PORT_SAMPLING;
-use bulkhead_verify_instance::{Component, Device, Page, Port, Summary, summary};
+use bulkhead_verify_instance::{Component, Device, Page, Port, Program, Quota, Summary, summary};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -98,10 +98,7 @@ pub(crate) fn text(bytes: &[u8], place: &str) -> String {
             out,
             "\ncomponent {number} {name}: {threads} thread(s), {entries} function(s) for others, {stacks} stack(s) for callers"
         );
-        for page in &component.pages {
-            let end = page.address + page.bytes;
-            line!(out, "  {:#010x}..{end:#010x}  {}  at {:#x}", page.address, rights(page), page.output);
-        }
+        write_pages(&mut out, &component.pages);
         for Device { name, physical, bytes } in &component.devices {
             line!(out, "  device {name}: {} of registers at {physical:#x}", size_text(*bytes));
         }
@@ -114,10 +111,18 @@ pub(crate) fn text(bytes: &[u8], place: &str) -> String {
                 size_text(*bytes)
             );
         }
+        if let Some(Quota { bytes, components, threads, regions }) = component.quota {
+            let bytes = size_text(bytes);
+            line!(
+                out,
+                "  quota: {bytes} of the pool, {components} process(es), {threads} thread(s), {regions} region(s)"
+            );
+        }
         for (slot, capability) in &component.slots {
             line!(out, "  slot {slot:>3}  {capability}");
         }
     }
+    write_programs(&mut out, &instance);
     line!(out, "\nwho can reach whom{place}");
     let mut rows = vec![["component", "calls", "sends to", "devices"].map(String::from).to_vec()];
     for component in &instance.components {
@@ -127,6 +132,25 @@ pub(crate) fn text(bytes: &[u8], place: &str) -> String {
     }
     out.push_str(&bulkhead_files::table::table(&rows, 4, 2));
     out
+}
+
+fn write_pages(out: &mut String, pages: &[Page]) {
+    for page in pages {
+        let end = page.address + page.bytes;
+        line!(out, "  {:#010x}..{end:#010x}  {}  at {:#x}", page.address, rights(page), page.output);
+    }
+}
+
+/// What processes are made of, if there can be any.
+fn write_programs(out: &mut String, instance: &Summary) {
+    if instance.pool_bytes > 0 {
+        line!(out, "\npool for what is made at run time: {}", size_text(instance.pool_bytes));
+    }
+    for (number, Program { name, start_bytes, stack_bytes, segments }) in instance.programs.iter().enumerate() {
+        let (start, stack) = (size_text(*start_bytes), size_text(*stack_bytes));
+        line!(out, "program {number} {name}: a process of it begins with {start} of its quota, of it {stack} stack");
+        write_pages(out, segments);
+    }
 }
 
 fn rights(page: &Page) -> &'static str {
@@ -143,11 +167,12 @@ fn names<'s>(instance: &'s Summary, numbers: &[u16]) -> Vec<&'s str> {
     numbers.iter().map(name).collect()
 }
 
-/// The form for programs: `kernel_bytes`, `table_bytes`, `components[]`.
+/// The form for programs: `kernel_bytes`, `table_bytes`, `pool_bytes`, `components[]`, `programs[]`.
 pub(crate) fn form(bytes: &[u8]) -> Value {
     let Some(instance) = summary(bytes) else { return Value::Null };
     let page = |page: &Page| json!({"address": page.address, "output": page.output, "bytes": page.bytes, "rights": rights(page)});
     let device = |one: &Device| json!({"name": one.name, "physical": one.physical, "bytes": one.bytes});
+    let quota = |one: Quota| json!({"bytes": one.bytes, "processes": one.components, "threads": one.threads, "regions": one.regions});
     let port = |one: &Port| {
         let (kind, message_bytes, slots) = one.shape;
         let kind = if kind == PORT_SAMPLING { "sampling" } else { "queuing" };
@@ -175,12 +200,23 @@ pub(crate) fn form(bytes: &[u8]) -> Value {
             "sends": names(&instance, &one.sends),
             "devices": one.devices.iter().map(device).collect::<Vec<_>>(),
             "ports": one.ports.iter().map(port).collect::<Vec<_>>(),
+            "quota": one.quota.map(quota),
+        })
+    };
+    let program = |one: &Program| {
+        json!({
+            "name": one.name,
+            "start_bytes": one.start_bytes,
+            "stack_bytes": one.stack_bytes,
+            "segments": one.segments.iter().map(page).collect::<Vec<_>>(),
         })
     };
     json!({
         "bytes": bytes.len(),
         "kernel_bytes": instance.kernel_pages * PAGE_BYTES,
         "table_bytes": instance.table_pages as u64 * PAGE_BYTES,
+        "pool_bytes": instance.pool_bytes,
         "components": instance.components.iter().map(component).collect::<Vec<_>>(),
+        "programs": instance.programs.iter().map(program).collect::<Vec<_>>(),
     })
 }

@@ -24,7 +24,7 @@ mod walk;
 mod wires;
 
 pub use finding::{Finding, Kind};
-pub use summary::{Component, Device, Page, Port, Summary, Wire, summary};
+pub use summary::{Component, Device, Page, Port, Program, Quota, Summary, Wire, summary};
 
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::boot::Tables;

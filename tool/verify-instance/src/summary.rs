@@ -5,7 +5,8 @@ use crate::walk::{Map, walk};
 use crate::wires::exports;
 use crate::{Expected, PAGE, open};
 use bulkhead_kernel_abi::Kind;
-use bulkhead_kernel_abi::boot::{DeviceRow, Tables};
+use bulkhead_kernel_abi::boot::{DeviceRow, ProgramRow, QuotaRow, SegmentRow, Tables};
+use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::{COMPONENT_DMA, MAGIC};
 
 /// An instance.
@@ -21,6 +22,36 @@ pub struct Summary {
     pub interrupts: Vec<u32>,
     /// Wires, by number.
     pub wires: Vec<Wire>,
+    /// Bytes of the pool, which nobody has at boot.
+    pub pool_bytes: u64,
+    /// Programs of processes, by number.
+    pub programs: Vec<Program>,
+}
+
+/// A program of processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Bytes of the pool that a process of it takes at its start: stack, what it may write, and translation tables.
+    pub start_bytes: u64,
+    /// Bytes of its first thread's stack.
+    pub stack_bytes: u64,
+    /// Its segments; what can be written is copied for each process.
+    pub segments: Vec<Page>,
+}
+
+/// What a component may make at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of the pool.
+    pub bytes: u64,
+    /// Processes.
+    pub components: u16,
+    /// Threads.
+    pub threads: u16,
+    /// Regions of memory.
+    pub regions: u16,
 }
 
 /// This instance's end of a wire.
@@ -63,6 +94,8 @@ pub struct Component {
     pub dma: (u64, u64),
     /// Ends of channels that it has.
     pub ports: Vec<Port>,
+    /// What it may make at run time, if anything.
+    pub quota: Option<Quota>,
 }
 
 /// A port of a component.
@@ -144,6 +177,7 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
             devices: devices(&view.tables, number),
             dma: dma(&view.tables, number),
             ports: ports(&view.tables, number),
+            quota: quota(&view.tables, number),
             threads: view.tables.threads.iter().filter(|thread| usize::from(thread.component) == number).count(),
         });
     }
@@ -155,7 +189,42 @@ pub fn summary(bytes: &[u8]) -> Option<Summary> {
         intid: row.intid,
         exports: exports(row, &view.tables).iter().map(|export| export.bits).collect(),
     });
-    Some(Summary { components, kernel_pages, table_pages, interrupts: intids.collect(), wires: wires.collect() })
+    Some(Summary {
+        components,
+        kernel_pages,
+        table_pages,
+        interrupts: intids.collect(),
+        wires: wires.collect(),
+        pool_bytes: u64::from(view.tables.header.pool_pages) * PAGE,
+        programs: programs(&view.tables),
+    })
+}
+
+fn programs(tables: &Tables<'_>) -> Vec<Program> {
+    let one = |row: &ProgramRow| {
+        let own = tables.segments.iter().skip(row.first_segment as usize).take(row.segments as usize);
+        let has = |segment: &SegmentRow, bit: u8| segment.rights & u32::from(bit) != 0;
+        let segments = own.map(|segment| Page {
+            address: segment.address,
+            output: segment.physical,
+            bytes: u64::from(segment.pages) * PAGE,
+            write: has(segment, right::WRITE),
+            execute: has(segment, right::EXECUTE),
+        });
+        Program {
+            name: name_of(&row.name),
+            start_bytes: u64::from(row.pages) * PAGE,
+            stack_bytes: u64::from(row.stack_pages) * PAGE,
+            segments: segments.collect(),
+        }
+    };
+    tables.programs.iter().map(one).collect()
+}
+
+fn quota(tables: &Tables<'_>, component: usize) -> Option<Quota> {
+    let row = tables.quotas.iter().find(|row| usize::from(row.component) == component)?;
+    let QuotaRow { pages, components, threads, regions, .. } = *row;
+    Some(Quota { bytes: u64::from(pages) * PAGE, components, threads, regions })
 }
 
 /// Its pages for DMA: address and bytes, zero without.
