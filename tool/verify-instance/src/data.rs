@@ -38,8 +38,9 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
         if is_sound {
             let pages = (row.physical..row.physical + u64::from(row.pages) * PAGE).step_by(PAGE as usize);
             let twice = pages.filter(|page| !of_rows.insert((usize::from(row.component), *page))).count();
-            findings
-                .require(is_new, Kind::Data, || format!("row {number} of data is of pages that another one has, too"));
+            findings.require(twice == 0, Kind::Data, || {
+                format!("row {number} of data is of pages that another one has, too")
+            });
         }
     }
     let of_components: BTreeSet<_> = spaces
