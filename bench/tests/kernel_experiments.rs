@@ -64,6 +64,18 @@ fn latency() {
     assert_holds("kernel.latency");
 }
 
+/// QV-E9 in part, QV-21, QV-24: on one core messages take what follows from four of them, and are there when a simulation says. Two instances on two cores are another test's.
+#[test]
+fn messages() {
+    assert_holds("kernel.messages");
+}
+
+/// CH-22, CH-52: a server works for a less important client at its level, and within its envelope.
+#[test]
+fn delegation() {
+    assert_holds("kernel.delegation");
+}
+
 /// What the issue and the seeds ask of full forms; the short ones are bounded, so that all tests stay below their limit of time.
 #[test]
 fn full_forms_repeat_as_often_as_the_seeds_did() {

@@ -4,6 +4,7 @@
 #![no_main]
 
 mod disturbs;
+mod gives;
 mod polls;
 mod requests;
 mod trips;
@@ -23,6 +24,8 @@ bulkhead_component::slots! {
     scheduler;
     /// The scheduler's own thread, and the one that it lets run.
     threads;
+    /// The time that it gives to others.
+    claim;
 }
 
 /// Serves this many requests.
@@ -47,6 +50,10 @@ const ANSWERS: u8 = 9;
 const LEADS: u8 = 10;
 /// Is told of a number of schedulers below, until they have ended.
 const LISTENS: u8 = 11;
+/// Gives time to whom it tells, a number of times.
+const GIVES: u8 = 12;
+/// Works on time that it is given.
+const TAKES: u8 = 13;
 
 /// 1 ms at 62.5 MHz.
 const MILLISECOND: u64 = 62_500;
@@ -65,6 +72,8 @@ fn main(argument: u64) {
         ANSWERS => trips::answer(much),
         LEADS => trips::lead(),
         LISTENS => trips::listen(much),
+        GIVES => gives::give(much),
+        TAKES => gives::take(),
         other => println!("trials: {other} is nothing that it does"),
     }
 }

@@ -6,12 +6,14 @@
 //!
 //! How often an experiment does what it repeats is in [`ITERATIONS`] alone.
 
+mod delegation;
 mod depth;
 mod figure;
 mod fork;
 mod interrupts;
 mod isolation;
 mod latency;
+mod messages;
 mod micro;
 mod poll;
 mod stage2;
@@ -58,6 +60,8 @@ pub const ITERATIONS: &[Iterations] = &[
     of("kernel.poll", "tens of milliseconds that the job takes by itself, about", 30, 1_000),
     of("kernel.depth", "round trips and sleeps at each depth", 100, 100_000),
     of("kernel.latency", "windows with 50 messages for each limit and poll", 8, 20_000),
+    of("kernel.messages", "messages of each size", 2, 5_000),
+    of("kernel.delegation", "gifts of which the server is told", 20, 200),
 ];
 
 const fn of(experiment: &'static str, of: &'static str, short: u64, full: u64) -> Iterations {
@@ -137,6 +141,22 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         requirements: &["CH-E8", "CH-31", "CH-38"],
         slow: false,
         run: latency::latency,
+    },
+    Experiment {
+        name: "kernel.messages",
+        what: "messages of 64 bytes to 256 KiB through a port of 4 KiB, alone and with a shell above (Quest seed, figure 14)",
+        how: "two components on one core; what each size takes follows from four of them, and `bulkhead simulate` says when it is done; on the bare board and in `direct`",
+        requirements: &["QV-E9", "QV-21", "QV-24"],
+        slow: false,
+        run: messages::messages,
+    },
+    Experiment {
+        name: "kernel.delegation",
+        what: "a less important client gives its time to a more important server, and keeps it back at first",
+        how: "gifts in phases that have nothing in common with periods; the server notes when it works, and a job between both how late it is; on the bare board and in `direct`",
+        requirements: &["CH-22", "CH-52"],
+        slow: false,
+        run: delegation::delegation,
     },
 ];
 

@@ -25,7 +25,7 @@ pub(super) const FAMILY: Family = Family {
     in_part: &[
         (
             "CH-22",
-            "time of a client that is delegated with a notification is used at its level and charged to its server, by the kernel on a fake core and in all phases of who gives, who works and who is between them; no proxy delegates it yet ([kernel.md](specification/kernel.md) 4, 13)",
+            "time of a client that is delegated with a notification is used at its level and charged to its server, by the kernel on a fake core and in all phases of who gives, who works and who is between them, and on a core (`./x bench kernel.delegation`); no proxy delegates it yet ([kernel.md](specification/kernel.md) 4, 13)",
         ),
         ("CH-23", CLAIMS),
         (
