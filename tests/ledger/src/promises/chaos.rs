@@ -50,7 +50,7 @@ pub(super) const FAMILY: Family = Family {
         ("CH-57", OBJECTS),
         (
             "CH-60",
-            "each call of the kernel has a bound, and a largest count that a test holds; five of them look away for longer than was promised ([caveats](caveats.md))",
+            "each call of the kernel has a bound, and a largest count that a test holds; four of them look away for longer than was promised ([caveats](caveats.md))",
         ),
         ("CH-61", OBJECTS),
         (
