@@ -147,6 +147,16 @@ pub trait KernelMachine {
     fn console_entries(&self) -> u64;
     /// Says in such a console who prints what follows.
     fn write_writer(&mut self, writer: u16);
+    /// Lets EL0 use floating-point registers from the end of this entry up to the next one, with which they are closed by themselves.
+    fn open_floating_point(&mut self);
+    /// The thread whose registers are in the core.
+    fn floating_point_owner(&self) -> Option<u16>;
+    /// Behind [`Self::open_floating_point`]: makes a thread the owner, with what was kept for it, or with zeros. What another owner has in the core is kept for that one.
+    fn load_floating_point(&mut self, thread: u16, is_kept: bool);
+    /// The word beside the place of a thread's registers, 0 at first; `None` of a thread that has no place.
+    fn floating_point_stay(&self, thread: u16) -> Option<u64>;
+    /// Writes it.
+    fn set_floating_point_stay(&mut self, thread: u16, stay: u64);
     /// A word of a page of the pool; 0 of one that is not there.
     fn pool_word(&self, page: u32, index: u16) -> u64;
     /// Writes one, at once and as a whole, before a walk of translation tables looks at it; nothing of a page that is not there.

@@ -1,5 +1,6 @@
 //! Boot, the vectors' Rust ends, and the end.
 
+use bulkhead_arch::el1::kernel::floating_point;
 use bulkhead_arch::el1::kernel::pool::Pool;
 use bulkhead_arch::el1::{call, cpu, kernel as machine};
 use bulkhead_arch::kernel::{Entry, Fast};
@@ -176,6 +177,9 @@ extern "C" fn bulkhead_kernel_start(_device_tree: u64) -> *mut Registers {
     // SAFETY: the writer of the instance maps the pool of its boot tables writable, and what programs have to be copied read-only; it gives neither to
     // anybody else, and the checksum says that these are its tables.
     let pool = unsafe { Pool::new(tables.header.pool_address, tables.header.pool_pages, machine::image_range()) };
+    let header = tables.header;
+    // SAFETY: the same of the places of floating-point registers.
+    unsafe { floating_point::set_places(header.floating_point_address, header.floating_point_threads as u16) };
     let Some(made) = Kernel::new(machine::Core::start(pool), room(), time_room(), &tables, cpu::frequency_hz()) else {
         refuse()
     };
@@ -209,6 +213,14 @@ extern "C" fn bulkhead_kernel_enter(kind: u64, syndrome: u64, address: u64) -> *
     let entry = if kind == INTERRUPT { Entry::Interrupt } else { Entry::Synchronous { syndrome, address } };
     let next = kernel.enter(entry);
     registers(kernel, next)
+}
+
+/// Rust end of the vectors for the use of closed floating-point registers: 1 if the thread has its own now, 0 if it is a fault.
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_floating_point() -> u64 {
+    // SAFETY: as for `bulkhead_kernel_enter`.
+    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    kernel.gives_floating_point().into()
 }
 
 /// Rust end of the fast path of a Send: the words of its capability. Returns the number of [`Signal`].

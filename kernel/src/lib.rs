@@ -23,6 +23,7 @@
 
 pub mod claims;
 pub mod faults;
+mod floating_point;
 mod memory;
 pub mod outside;
 mod recorded;
@@ -186,6 +187,12 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             let wanted_ticks = self.armed_ticks;
             debug_assert!(armed_ticks <= wanted_ticks, "the timer rings at {armed_ticks} and not at {wanted_ticks}");
         }
+    }
+
+    /// In front of [`Self::enter`] of an exception of closed floating-point registers: gives the thread its own, if it may use them, and it makes its instruction again. False
+    /// where it is a fault. Nothing is decided, no time is charged and the timer stays, as in the fast path of calls.
+    pub fn gives_floating_point(&mut self) -> bool {
+        self.outside.give_floating_point(&self.objects)
     }
 
     /// Adds a call that did not take the fast path to the accounts.

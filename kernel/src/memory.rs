@@ -36,5 +36,6 @@ impl<M: KernelMachine> Pages for Outside<'_, M> {
 
     fn forget_all(&mut self, component: u16) {
         self.machine.forget_all(asid(component));
+        self.forget_floating_point(component);
     }
 }

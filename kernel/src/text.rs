@@ -103,6 +103,11 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// The rows of components, for all of the kernel.
+    pub(crate) fn components(&self) -> &'a [ComponentRow] {
+        self.rows
+    }
+
     pub(crate) fn new(rows: &'a [ComponentRow], entries: u64, counter_hz: u64) -> Self {
         let room = PrintRoom::new(entries, rows.len(), counter_hz);
         Self { rows, room, is_ring: entries != 0, last: KERNEL_WRITER, is_within_line: false }

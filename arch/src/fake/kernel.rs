@@ -41,6 +41,18 @@ pub struct FakeCore {
     pub console_entries: u64,
     /// Who was said to print, and how many bytes the console had then.
     pub writers: Vec<(u16, usize)>,
+    /// EL0 may use floating-point registers; tests close them at an entry, as vectors do.
+    pub is_open: bool,
+    /// What is in them: one stands for all.
+    pub floating: u64,
+    /// Whose they are.
+    pub owner: Option<u16>,
+    /// Threads that have a place for them.
+    pub places: u16,
+    /// What was kept of them, by thread.
+    pub kept: BTreeMap<u16, u64>,
+    /// The words beside what was kept, by thread.
+    pub stays: BTreeMap<u16, u64>,
     /// How long it takes to acknowledge an interrupt.
     pub acknowledging_ticks: u64,
     /// How long it takes to look for an interrupt that is not there.
@@ -88,6 +100,12 @@ impl Default for FakeCore {
             console: String::new(),
             console_entries: 1 << 14,
             writers: Vec::new(),
+            is_open: false,
+            floating: 0,
+            owner: None,
+            places: 0,
+            kept: BTreeMap::new(),
+            stays: BTreeMap::new(),
             acknowledging_ticks: 0,
             looking_ticks: 0,
             loading_ticks: 0,
@@ -194,6 +212,31 @@ impl KernelMachine for FakeCore {
 
     fn write_writer(&mut self, writer: u16) {
         self.writers.push((writer, self.console.len()));
+    }
+
+    fn open_floating_point(&mut self) {
+        self.is_open = true;
+    }
+
+    fn floating_point_owner(&self) -> Option<u16> {
+        self.owner
+    }
+
+    fn load_floating_point(&mut self, thread: u16, is_kept: bool) {
+        assert!(self.is_open, "the kernel uses what is closed");
+        if let Some(other) = self.owner.filter(|owner| *owner != thread) {
+            self.kept.insert(other, self.floating);
+        }
+        self.floating = if is_kept { self.kept.get(&thread).copied().unwrap_or(0) } else { 0 };
+        self.owner = Some(thread);
+    }
+
+    fn floating_point_stay(&self, thread: u16) -> Option<u64> {
+        (thread < self.places).then(|| self.stays.get(&thread).copied().unwrap_or(0))
+    }
+
+    fn set_floating_point_stay(&mut self, thread: u16, stay: u64) {
+        self.stays.insert(thread, stay);
     }
 
     fn pool_word(&self, page: u32, index: u16) -> u64 {

@@ -59,7 +59,8 @@ fn instruction(number: u64) {
             22 => asm!("tlbi vmalle1"),
             23 => asm!("dc zva, {}", in(reg) OWN_TEXT),
             24 => asm!("mrs {}, ICC_IAR1_EL1", out(reg) _),
-            25 => asm!(".inst 0x4e080c00"), // DUP v0.2d, x0: floating point is not declared
+            // DUP v0.2d, x0: floating point is not declared. Written as a constant, since an instruction would have to be declared before boot.
+            25 => asm!(".word 0x4e080c00"),
             26 => asm!("eret"),
             27 => asm!("mrs {}, MPIDR_EL1", out(reg) _),
             28 => asm!("msr SPSel, #1"),

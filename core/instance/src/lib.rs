@@ -129,6 +129,8 @@ pub struct Component<'a> {
     pub devices: Vec<Device>,
     /// Bytes of its pages for DMA, whole pages, at [`bulkhead_kernel_abi::image::COMPONENT_DMA`]; 0 for none.
     pub dma_bytes: u64,
+    /// Threads inside may use floating-point registers.
+    pub floating_point: bool,
     /// Ends of channels of the partition that it has. An import that one of them names is not among `imports`.
     pub ports: Vec<Port>,
     /// It reads the pages of the accounts, at [`bulkhead_kernel_abi::image::COMPONENT_ACCOUNTS`].

@@ -40,6 +40,8 @@ pub struct ProcessProgram<'a> {
     pub imports: Vec<Import>,
     /// Bytes of its first thread's stack, whole pages.
     pub stack_bytes: u64,
+    /// Its processes may use floating-point registers.
+    pub floating_point: bool,
 }
 
 /// Rows of programs, and where their writable pages are in the image.
@@ -101,6 +103,8 @@ impl Processes<'_> {
                 segments: program.segments.len() as u32,
                 stack_pages: (written.stack_bytes / PAGE) as u32,
                 pages: 0,
+                floating_point: written.floating_point.into(),
+                reserved: 0,
             };
             row.pages = pages(program, row.stack_pages);
             for segment in &program.segments {

@@ -44,6 +44,8 @@ pub(crate) struct Rows {
     pub(crate) segments: Vec<SegmentRow>,
     /// Physical address of the pool, and its pages.
     pub(crate) pool: (u64, u32),
+    /// Physical address of the places of floating-point registers, and of how many threads.
+    pub(crate) floating_point: (u64, u32),
 }
 
 impl Rows {
@@ -75,6 +77,8 @@ impl Rows {
             segments: append(&mut bytes, &self.segments),
             pool_address: self.pool.0,
             pool_pages: self.pool.1,
+            floating_point_address: self.floating_point.0,
+            floating_point_threads: self.floating_point.1,
             ..BootHeader::default()
         };
         header.bytes = bytes.len() as u64;

@@ -16,7 +16,9 @@ use bulkhead_kernel_abi::image::{
     ACCOUNTS_BYTES_BEFORE_HEAD, COMPONENT_ACCOUNTS, COMPONENT_DEVICES_END, COMPONENT_DMA, COMPONENT_DMA_END,
     COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, Head, KERNEL_HALF, LOAD, MAGIC, RAM, SLOTS,
 };
-use bulkhead_kernel_abi::{ALL_TICKS, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, MAX_VECTOR, NONE};
+use bulkhead_kernel_abi::{
+    ALL_TICKS, FLOATING_POINT_BYTES, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_THREADS, MAX_VECTOR, NONE,
+};
 use sha2::{Digest, Sha256};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -105,6 +107,12 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
         rows.pool = (image.reserve(pool_bytes), pool_pages);
         kernel_space.map(rows.pool.0, rows.pool.0, pool_bytes, Access::KernelData);
     }
+    let threads = floating_point_threads(instance);
+    if threads != 0 {
+        let bytes = (u64::from(threads) * FLOATING_POINT_BYTES as u64).next_multiple_of(PAGE);
+        rows.floating_point = (image.reserve(bytes), threads);
+        kernel_space.map(rows.floating_point.0, rows.floating_point.0, bytes, Access::KernelData);
+    }
     for (space, row) in spaces.iter().zip(&mut rows.components) {
         row.root = image.translation(space);
     }
@@ -129,6 +137,19 @@ pub fn write_whole(instance: &Instance<'_>) -> Result<Written, Error> {
     written.checksum = crc32c(&[&image.bytes[..left_out], &image.bytes[left_out + 8..]]).into();
     image.put(head, written.as_bytes());
     Ok(Written { bytes: image.bytes, dma })
+}
+
+/// Threads that need a place for floating-point registers, from the first one on: all that there can be, if anybody declares them, since each may call whom it can.
+fn floating_point_threads(instance: &Instance<'_>) -> u32 {
+    let is_declared = instance.components.iter().any(|one| one.floating_point)
+        || instance.processes.programs.iter().any(|one| one.floating_point);
+    let made: u32 = instance.processes.quotas.iter().map(|quota| u32::from(quota.threads)).sum();
+    let described = instance.components.iter().map(|one| one.threads.len()).sum::<usize>() as u32;
+    match (is_declared, made) {
+        (false, _) => 0,
+        (true, 0) => described,
+        (true, _) => MAX_THREADS as u32,
+    }
 }
 
 /// Looks whether a file can be a component's program, and at what it exports and imports.
@@ -292,6 +313,7 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
             trust: component.policy.trust,
             abortable: component.policy.is_abortable.into(),
             on_fault: component.policy.on_fault,
+            floating_point: component.floating_point.into(),
             supervisor: component.policy.supervisor,
             supervisor_bits: component.policy.supervisor_bits,
             accounts: component.has_accounts.into(),

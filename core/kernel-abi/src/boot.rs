@@ -91,8 +91,11 @@ pub struct BootHeader {
     pub pool_address: u64,
     /// Its pages.
     pub pool_pages: u32,
-    /// Zero.
-    pub reserved: [u32; 3],
+    /// Threads, from the first one on, whose floating-point registers have a place, of [`crate::FLOATING_POINT_BYTES`] each; 0 where no component and no program
+    /// declares them.
+    pub floating_point_threads: u32,
+    /// Physical address of these places; 0 without any.
+    pub floating_point_address: u64,
 }
 
 const _: () = assert!(size_of::<BootHeader>() == 32 + 21 * 8 + 24);

@@ -91,6 +91,8 @@ pub const PROCESS_SLOTS: usize = 64;
 pub const PROCESS_QUOTA_SLOT: u64 = 1;
 /// Most calls that a thread is inside at once.
 pub const MAX_FRAMES: usize = 8;
+/// Bytes of the place of a thread's floating-point registers: v0 to v31, FPCR, FPSR, a word that says whose they are, and one of zero.
+pub const FLOATING_POINT_BYTES: usize = 544;
 /// Most stacks for callers of a component: the free ones are one word.
 pub const MAX_STACKS: usize = 64;
 /// Most words of a temporal capability's vector (CH-50).

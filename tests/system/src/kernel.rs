@@ -263,7 +263,7 @@ pub fn counted(image: &[u8], place: Place) -> Vec<Counted> {
 }
 
 /// What was counted, as components say it.
-pub(crate) fn rows(lines: &[String]) -> Vec<Counted> {
+pub fn rows(lines: &[String]) -> Vec<Counted> {
     let rows = lines.iter().filter_map(|line| line.strip_prefix("bench ")).filter(|line| *line != "done");
     rows.map(|line| {
         let words: Vec<&str> = line.split(' ').collect();

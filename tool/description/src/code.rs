@@ -332,6 +332,8 @@ codes! {
     NoLimit BH1282 Warning "notifications without a limit";
     UnknownLimit BH1283 Error "limit of nothing";
     BadLimit BH1284 Error "limit that cannot be";
+    ComponentFloatingPoint BH1295 Error "floating point in a component that did not declare it";
+    UnusedFloatingPoint BH1296 Warning "floating point that is declared and never used";
 }
 
 impl Code {

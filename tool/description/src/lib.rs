@@ -15,6 +15,7 @@ mod damaged;
 mod decode;
 pub mod description;
 pub mod diagnostic;
+mod floating_point;
 mod guest_file;
 pub mod host;
 pub mod kernel;

@@ -59,6 +59,8 @@ pub enum Kind {
     Port,
     /// The pool is not pages of zeros of its own.
     Pool,
+    /// Places of floating-point registers are not zeros of their own, one for each thread that there can be.
+    FloatingPoint,
     /// A program of processes is not whole, or not as a program must be.
     Program,
     /// Quotas are more than there is, or nobody's.

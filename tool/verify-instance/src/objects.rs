@@ -95,7 +95,7 @@ fn component(view: &View<'_>, number: usize, row: &ComponentRow, space: &Map, fi
         format!("entries or stacks for callers of component {number} are another one's, too")
     });
     let is_supervised = row.supervisor == NONE || usize::from(row.supervisor) < view.tables.end_points.len();
-    let is_plain = row.on_fault <= 2 && row.trust <= 1 && row.abortable <= 1 && row.floating_point == 0;
+    let is_plain = row.on_fault <= 2 && row.trust <= 1 && row.abortable <= 1 && row.floating_point <= 1;
     let is_plain = is_plain
         && row.quota == NONE
         && row.reserved == [0; 3]

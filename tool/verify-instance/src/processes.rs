@@ -6,8 +6,8 @@ use bulkhead_kernel_abi::boot::{ProgramRow, QuotaRow, SegmentRow};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_STACKS, COMPONENT_TEXT, ComponentHead, SLOTS};
 use bulkhead_kernel_abi::{
-    KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_POOL_PAGES, MAX_PROGRAMS, MAX_REGIONS, MAX_SEGMENTS, MAX_THREADS,
-    PROCESS_SLOTS,
+    FLOATING_POINT_BYTES, KERNEL_ABI_VERSION, MAX_COMPONENTS, MAX_POOL_PAGES, MAX_PROGRAMS, MAX_REGIONS, MAX_SEGMENTS,
+    MAX_THREADS, PROCESS_SLOTS,
 };
 use core::ops::Range;
 use std::collections::BTreeSet;
@@ -32,6 +32,9 @@ pub(crate) fn owned(view: &View<'_>) -> Vec<Owned> {
     if let Some(pages) = pool(view) {
         owned.push(Owned { pages, owner: "the pool".to_owned(), kernel_writes: Some(true) });
     }
+    if let Some(pages) = registers(view) {
+        owned.push(Owned { pages, owner: "floating-point registers".to_owned(), kernel_writes: Some(true) });
+    }
     for (number, row) in view.tables.programs.iter().enumerate() {
         for segment in segments(view, row) {
             if let Some(pages) = place(view, segment) {
@@ -47,19 +50,15 @@ pub(crate) fn owned(view: &View<'_>) -> Vec<Owned> {
 pub(crate) fn check(view: &View<'_>, findings: &mut Findings) {
     let tables = &view.tables;
     let header = tables.header;
-    let fits = header.pool_pages as usize <= MAX_POOL_PAGES && header.reserved == [0; 3];
-    let is_zero = |pages: Range<u64>| {
-        pages
-            .step_by(PAGE as usize)
-            .all(|page| view.page(page).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0)))
-    };
-    let is_there = header.pool_pages == 0 || pool(view).is_some_and(is_zero);
+    let fits = header.pool_pages as usize <= MAX_POOL_PAGES;
+    let is_there = header.pool_pages == 0 || pool(view).is_some_and(|pages| is_zero(view, pages));
     findings.require(fits && is_there, Kind::Pool, || {
         format!(
             "the pool of {} pages from {:#x} on is not pages of zeros in the image",
             header.pool_pages, header.pool_address
         )
     });
+    floating_point(view, findings);
     quotas(view, findings);
     findings.require(tables.programs.len() <= MAX_PROGRAMS, Kind::Program, || {
         format!("there are {} programs of processes", tables.programs.len())
@@ -77,6 +76,41 @@ pub(crate) fn check(view: &View<'_>, findings: &mut Findings) {
     findings.require(next as usize == tables.segments.len(), Kind::Program, || {
         "there are segments of no program".to_owned()
     });
+}
+
+fn is_zero(view: &View<'_>, pages: Range<u64>) -> bool {
+    let mut pages = pages.step_by(PAGE as usize);
+    pages.all(|page| view.page(page).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0)))
+}
+
+/// Where a component or a program declares floating point, every thread that there can be has a place for the registers, of zeros; elsewhere there are none.
+fn floating_point(view: &View<'_>, findings: &mut Findings) {
+    let (tables, header) = (&view.tables, view.tables.header);
+    let declares = tables.components.iter().any(|row| row.floating_point != 0)
+        || tables.programs.iter().any(|row| row.floating_point != 0);
+    let expected = match tables.quotas.iter().any(|row| row.threads != 0) {
+        _ if !declares => 0,
+        true => MAX_THREADS,
+        false => tables.threads.len(),
+    };
+    let is_there = match expected {
+        0 => header.floating_point_address == 0,
+        _ => registers(view).is_some_and(|pages| is_zero(view, pages)),
+    };
+    findings.require(header.floating_point_threads as usize == expected && is_there, Kind::FloatingPoint, || {
+        format!(
+            "there are places for the floating-point registers of {} threads from {:#x} on, and must be of {expected}, of zeros in the image",
+            header.floating_point_threads, header.floating_point_address
+        )
+    });
+}
+
+/// Pages with places for registers, if all are in the image behind the boot tables.
+fn registers(view: &View<'_>) -> Option<Range<u64>> {
+    let header = view.tables.header;
+    let bytes = u64::from(header.floating_point_threads) * FLOATING_POINT_BYTES as u64;
+    let pages = u32::try_from(bytes.div_ceil(PAGE)).ok().filter(|pages| *pages != 0)?;
+    inside(view, header.floating_point_address, pages)
 }
 
 /// Quotas are of components that are there, one for each at most; together they are the pool and what the kernel has room for.
@@ -168,6 +202,9 @@ fn program(view: &View<'_>, row: &ProgramRow) -> Result<(), String> {
     let head = first.and_then(|page| ComponentHead::read_from_prefix(page).ok()).map(|(head, _)| head);
     if head.is_none_or(|head| (head.magic, head.abi_version) != (COMPONENT_MAGIC, KERNEL_ABI_VERSION)) {
         return Err(format!("does not begin as one of version {KERNEL_ABI_VERSION} of the kernel's ABI does"));
+    }
+    if row.floating_point > 1 || row.reserved != 0 {
+        return Err("has bits that mean nothing".to_owned());
     }
     let needed = pages + 2 + tables.len() as u64;
     if needed == u64::from(row.pages) { Ok(()) } else { Err(format!("needs {needed} pages, and says {}", row.pages)) }

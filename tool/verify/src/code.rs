@@ -330,6 +330,8 @@ codes! {
     InstancePort = "V439", "port of a component";
     /// A port of a component is none of its partition's, or has another shape, window or doorbell there.
     InstancePortEnds = "V449", "port of another partition";
+    /// Places of the floating-point registers of an instance are not zeros of their own, one for each thread that there can be.
+    InstanceFloatingPoint = "V453", "places of floating-point registers";
     /// The two ends of a wire do not fit: the partition has no such channel, or the other instance exports something else.
     InstanceWireEnds = "V438", "ends of a wire";
     /// What a reset gives a component back is not what its data begins with, or not all of it.

@@ -170,6 +170,7 @@ pub fn code_of(kind: Kind) -> Code {
         Kind::Wire => Code::InstanceWire,
         Kind::Port => Code::InstancePort,
         Kind::Pool => Code::InstancePool,
+        Kind::FloatingPoint => Code::InstanceFloatingPoint,
         Kind::Program => Code::InstanceProgram,
         Kind::Quota => Code::InstanceQuota,
         Kind::Data => Code::InstanceData,

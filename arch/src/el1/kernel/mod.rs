@@ -7,6 +7,7 @@
 
 pub mod console;
 pub mod controller;
+pub mod floating_point;
 pub mod pool;
 #[cfg(feature = "trace")]
 mod ring;
@@ -299,6 +300,26 @@ impl KernelMachine for Core {
 
     fn write_writer(&mut self, writer: u16) {
         self.console.append(writer_entry(writer));
+    }
+
+    fn open_floating_point(&mut self) {
+        floating_point::open();
+    }
+
+    fn floating_point_owner(&self) -> Option<u16> {
+        floating_point::owner()
+    }
+
+    fn load_floating_point(&mut self, thread: u16, is_kept: bool) {
+        floating_point::load(thread, is_kept);
+    }
+
+    fn floating_point_stay(&self, thread: u16) -> Option<u64> {
+        floating_point::stay(thread)
+    }
+
+    fn set_floating_point_stay(&mut self, thread: u16, stay: u64) {
+        floating_point::set_stay(thread, stay);
     }
 
     fn pool_word(&self, page: u32, index: u16) -> u64 {

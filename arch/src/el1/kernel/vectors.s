@@ -1,6 +1,9 @@
 // Vectors of the kernel, and the way back to EL0. While a thread runs, SP_EL1 points at its registers (`arch/src/kernel.rs` has the offsets). A handler runs on
 // the core's one stack, from its top, and returns the registers of the thread that runs next; nothing of it stays on the stack.
 
+.arch_extension fp
+.arch_extension simd
+
 .macro FATAL index
     .balign 128
     mov     x0, #\index                                 // which one it was, for the epitaph
@@ -32,6 +35,7 @@ bulkhead_kernel_vectors:
     // From EL0, AArch64: calls and faults. Three calls have a fast path (`calls.s`), which comes back to the slow one when it cannot do it all.
     .balign 128
     stp     x9, x10, [sp, #72]
+bulkhead_kernel_synchronous:
     mrs     x9, ESR_EL1
     mov     w10, #0x56000000                            // SVC of AArch64; its number is below
     sub     x9, x9, x10
@@ -61,6 +65,7 @@ bulkhead_kernel_slow:
     b       bulkhead_kernel_entry
     .balign 128
     stp     x0, x1, [sp]
+bulkhead_kernel_interrupt:
     mov     x0, #1                                      // `Kind::Interrupt`: nothing was asked for
     b       bulkhead_kernel_entry
     FATAL 10
@@ -70,6 +75,87 @@ bulkhead_kernel_slow:
     FATAL 13
     FATAL 14
     FATAL 15
+
+// Vectors while EL0 may use floating-point registers (`floating_point.rs`): they close them, and all else is as above. So who does not declare them pays nothing, and
+// neither does a kernel in which nobody does. Between the entries is what saves and loads them.
+.macro EACH_PAIR instruction
+    \instruction q0, q1, [x0]
+    \instruction q2, q3, [x0, #32]
+    \instruction q4, q5, [x0, #64]
+    \instruction q6, q7, [x0, #96]
+    \instruction q8, q9, [x0, #128]
+    \instruction q10, q11, [x0, #160]
+    \instruction q12, q13, [x0, #192]
+    \instruction q14, q15, [x0, #224]
+    \instruction q16, q17, [x0, #256]
+    \instruction q18, q19, [x0, #288]
+    \instruction q20, q21, [x0, #320]
+    \instruction q22, q23, [x0, #352]
+    \instruction q24, q25, [x0, #384]
+    \instruction q26, q27, [x0, #416]
+    \instruction q28, q29, [x0, #448]
+    \instruction q30, q31, [x0, #480]
+.endm
+
+// No exception comes between the two writes, and the exception return synchronises both.
+.macro CLOSE register
+    msr     CPACR_EL1, xzr                          // their use is a fault again
+    adr     \register, bulkhead_kernel_vectors
+    msr     VBAR_EL1, \register                     // the first table
+.endm
+
+.balign 2048
+.globl bulkhead_kernel_open_vectors
+bulkhead_kernel_open_vectors:
+    FATAL 0
+// x0 = 528 bytes: v0 to v31, then FPCR and FPSR.
+.globl bulkhead_kernel_save_floating_point
+bulkhead_kernel_save_floating_point:
+    EACH_PAIR stp
+    mrs     x1, FPCR
+    mrs     x2, FPSR
+    str     x1, [x0, #512]
+    str     x2, [x0, #520]
+    ret
+    FATAL 1
+.globl bulkhead_kernel_load_floating_point
+bulkhead_kernel_load_floating_point:
+    EACH_PAIR ldp
+    ldr     x1, [x0, #512]
+    ldr     x2, [x0, #520]
+    msr     FPCR, x1                                // EL1 computes nothing with either: the exception return is early enough
+    msr     FPSR, x2                                // of who runs next
+    ret
+    FATAL 2
+    FATAL 3
+    FATAL 4
+    FATAL 5
+    FATAL 6
+    FATAL 7
+    // From EL0, AArch64.
+    .balign 128
+    stp     x9, x10, [sp, #72]
+    CLOSE   x9
+    b       bulkhead_kernel_synchronous
+    .balign 128
+    stp     x0, x1, [sp]
+    CLOSE   x0
+    b       bulkhead_kernel_interrupt
+    FATAL 10
+    FATAL 11
+    FATAL 12
+    FATAL 13
+    FATAL 14
+    FATAL 15
+
+.globl bulkhead_kernel_clear_floating_point
+bulkhead_kernel_clear_floating_point:
+.irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+    movi    v\number\().2d, #0
+.endr
+    msr     FPCR, xzr                               // of who runs next
+    msr     FPSR, xzr                               // no exception of a computation is left
+    ret
 
 bulkhead_kernel_entry:
     stp     x2, x3, [sp, #16]
@@ -100,7 +186,7 @@ bulkhead_kernel_entry:
     mov     w3, #0x56000000
     sub     x3, x1, x3
     cmp     x3, #15
-    b.hi    1f
+    b.hi    2f
     mrs     x4, TPIDR_EL1
     sub     x4, x4, #{fast}
     ldr     x5, [x4, x3, lsl #3]
@@ -138,6 +224,27 @@ bulkhead_kernel_resume:
     ldp     x2, x3, [sp, #16]
     ldp     x0, x1, [sp]
     eret                                                // also synchronises a TTBR0_EL1 that was written
+
+    // A fault, or the use of closed registers by who may use them: nothing is decided then, as in the fast path of calls, and the instruction is made again.
+2:  lsr     x3, x1, #26
+    cmp     x3, #0x07                                   // class of SIMD and floating point (Arm ARM D17.2.37)
+    b.ne    1b
+    mov     x19, sp
+    mov     x20, x1
+    mov     x21, x2
+    adrp    x3, __bulkhead_kernel_stack_top
+    add     sp, x3, :lo12:__bulkhead_kernel_stack_top
+    mov     x29, xzr
+    bl      bulkhead_kernel_floating_point
+    mov     x1, x20
+    mov     x2, x21
+    mov     x3, x0
+    mov     x0, #0                                      // `Kind::Synchronous`
+    cbz     x3, 3f
+    mov     x0, x19
+    b       bulkhead_kernel_resume
+3:  mov     sp, x19
+    b       1b
 
 // The stack may be what is broken: the epitaph is written from its top.
 bulkhead_kernel_broken:

@@ -38,7 +38,7 @@ rows! {
         trust: u8,
         /// A call out of it may be aborted (CH-10).
         abortable: u8,
-        /// Its threads use floating point.
+        /// Threads inside use floating point, 1; otherwise its use is a fault, 0.
         floating_point: u8,
         /// What a fault of a caller inside comes to: 0 `return`, 1 `reset`, 2 `stop`.
         on_fault: u8,
@@ -279,7 +279,7 @@ rows! {
     }
 
     /// A program of which processes are made.
-    ProgramRow: 40 {
+    ProgramRow: 48 {
         /// First instruction.
         entry: u64,
         /// Its name, zero-filled.
@@ -292,6 +292,10 @@ rows! {
         stack_pages: u32,
         /// Pages of the pool that a process of it has when it starts: stack, writable data and translation tables.
         pages: u32,
+        /// Its processes use floating point, 1; otherwise its use is a fault, 0.
+        floating_point: u32,
+        /// Zero.
+        reserved: u32,
     }
 
     /// A device whose registers a component has.

@@ -54,6 +54,7 @@ fn image(children: &[u8], pages: u32, children_first: bool) -> Vec<u8> {
                 file: &files[2],
                 imports: vec![import("payer", 2)],
                 stack_bytes: 16 << 10,
+                floating_point: false,
             }],
             quotas: vec![QuotaRow {
                 pages,

@@ -179,6 +179,8 @@ table! {
         /// What each function that the program calls is given by who makes a process: names, of slot 2 and those behind it.
         #[schemars(default)]
         slots: Vec<Located<String>>,
+        /// Its processes may use floating-point registers, as a component that says so.
+        floating_point: Option<Located<bool>>,
     }
 }
 
@@ -218,7 +220,8 @@ table! {
         on_fault: Option<Located<OnFault>>,
         /// Signal that is sent when it faults, `"COMPONENT.SIGNAL"`; that component may begin it again. Without one the kernel prints a line.
         supervisor: Option<Located<String>>,
-        /// Its threads use floating point; default false.
+        /// Threads inside may use floating-point registers. Without it their use is a fault, and a program that has such instructions is refused; an explicit `false` says that it
+        /// is meant to be a fault.
         floating_point: Option<Located<bool>>,
         /// Memory of the pool that it may give out, whole pages.
         quota: Option<Located<Size>>,

@@ -109,6 +109,7 @@ fn component<'a>(
         policy,
         devices: Vec::new(),
         dma_bytes: 0,
+        floating_point: written.floating_point.as_ref().is_some_and(|state| state.value),
         ports: Vec::new(),
         has_accounts: table.has_accounts,
     }

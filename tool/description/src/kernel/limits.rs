@@ -181,19 +181,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// Refuses what the kernel cannot run yet, after it was checked as far as it can be.
-    pub(super) fn not_yet(&mut self) {
-        let file = self.file;
-        let mut later: Vec<(Span, &str)> = Vec::new();
-        for component in &file.component {
-            let floating_point = component.floating_point.as_ref().filter(|state| state.value);
-            later.extend(floating_point.map(|state| (state.span, "floating point of components")));
-        }
-        for (span, what) in later {
-            self.later(span, what);
-        }
-    }
-
     fn later(&mut self, span: Span, what: &str) {
         let message = format!("this version of the kernel cannot run {what}");
         self.push(Diagnostic::new(Code::InstanceNotYet, message).at(span, "not built yet"));

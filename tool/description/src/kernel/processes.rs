@@ -21,6 +21,7 @@ impl Resolver<'_> {
         let file = self.file;
         let programs: Vec<_> = file.program.iter().map(|written| self.program(&written.file)).collect();
         for (written, program) in file.program.iter().zip(&programs) {
+            self.floating_point(&written.file, written.floating_point.as_ref(), program.as_ref());
             if let Some(program) = program {
                 self.given(written, program);
             }
@@ -126,6 +127,7 @@ pub(super) fn processes<'p>(file: &super::file::KernelFile, programs: &'p [Optio
             file: &program.as_ref()?.bytes,
             imports: slots.map(|(slot, name)| Import { name: name.value.clone(), slot }).collect(),
             stack_bytes: stack.unwrap_or(DEFAULT_STACK_BYTES),
+            floating_point: written.floating_point.as_ref().is_some_and(|state| state.value),
         })
     };
     let quota = |(number, component): (u16, &Located<Component>)| {

@@ -4,7 +4,9 @@ use super::resolve::Resolver;
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
+use crate::floating_point;
 use bulkhead_instance::{Interface, ProgramError, examine};
+use bulkhead_kernel_abi::image::{COMPONENT_TEXT, ComponentHead};
 
 /// Prefix of programs in the directory of built components.
 const COMPONENT_PREFIX: &str = "component:";
@@ -26,7 +28,41 @@ impl Resolver<'_> {
     /// The program of every component; `None` where it cannot be one.
     pub(super) fn programs(&mut self) -> Vec<Option<Program>> {
         let file = self.file;
-        file.component.iter().map(|component| self.program(&component.program)).collect()
+        let programs: Vec<_> = file.component.iter().map(|component| self.program(&component.program)).collect();
+        for (component, program) in file.component.iter().zip(&programs) {
+            self.floating_point(&component.program, component.floating_point.as_ref(), program.as_ref());
+        }
+        programs
+    }
+
+    /// Who uses floating-point registers has declared it; an explicit `false` says that their use is meant to be a fault.
+    pub(super) fn floating_point(
+        &mut self,
+        name: &Located<String>,
+        declared: Option<&Located<bool>>,
+        program: Option<&Program>,
+    ) {
+        let Some(program) = program else { return };
+        // Behind the head, which is no instruction.
+        let first =
+            floating_point::first_use(&program.bytes, COMPONENT_TEXT + size_of::<ComponentHead>() as u64, false);
+        match (declared, first) {
+            (None, Some(address)) => {
+                let message = format!("`{}` uses floating-point registers", name.value);
+                let diagnostic = Diagnostic::new(Code::ComponentFloatingPoint, message)
+                    .at(name.span, format!("the instruction at {address:#x} is the first one"))
+                    .note("where it is not declared their use is a fault of the component");
+                self.push(diagnostic.help(
+                    "`floating_point = true` lets it; or build it without: the target aarch64-unknown-none-softfloat, in C `-mgeneral-regs-only`",
+                ));
+            }
+            (Some(state), None) if state.value => {
+                let message = format!("no instruction of `{}` uses a floating-point register", name.value);
+                let diagnostic = Diagnostic::new(Code::UnusedFloatingPoint, message).at(state.span, "not needed");
+                self.push(diagnostic.help("leave it out, or build the program for the target aarch64-unknown-none"));
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn program(&mut self, name: &Located<String>) -> Option<Program> {
@@ -76,7 +112,7 @@ fn refused(name: &Located<String>, error: &ProgramError) -> Diagnostic {
         | ProgramError::Interface(_)
         | ProgramError::Binding(_) => (
             Code::NotComponent,
-            "a component is an ELF file for aarch64-unknown-none-softfloat that links `sdk/component`",
+            "a component is an ELF file for aarch64-unknown-none-softfloat, or aarch64-unknown-none where it declares floating point, that links `sdk/component`",
         ),
     };
     Diagnostic::new(code, format!("`{}` cannot be the program of a component: {error}", name.value))

@@ -79,7 +79,6 @@ pub(crate) fn instance(
     let mut resolver = Resolver { file, around, files, report };
     resolver.names();
     resolver.counts();
-    resolver.not_yet();
     let servers = resolver.servers();
     resolver.payers();
     resolver.schedulers();

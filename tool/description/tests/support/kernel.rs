@@ -62,6 +62,7 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
                 ],
             ),
         ),
+        ("kernel/computing.elf", computing()),
         ("kernel/twice.elf", program(&[("write", 1), ("write", 1)], &[])),
         ("kernel/writable-text.elf", with(&[(text, ALL, current.as_bytes(), 64)])),
         ("kernel/overlap.elf", with(&[(text, READ_EXECUTE, current.as_bytes(), 0x1800), data(text + 0x1000)])),
@@ -104,6 +105,13 @@ fn kernel() -> Vec<u8> {
         (base + 0x3000, READ_WRITE, &[][..], 0x2000),
     ];
     elf(base, &segments, &[])
+}
+
+/// A program with an instruction that uses a floating-point register, fmov x0, d0, behind its head.
+fn computing() -> Vec<u8> {
+    let head = ComponentHead { magic: COMPONENT_MAGIC, abi_version: KERNEL_ABI_VERSION, reserved: 0 };
+    let text = [head.as_bytes(), &0x9e66_0000_u32.to_le_bytes()].concat();
+    elf(COMPONENT_TEXT + 16, &[(COMPONENT_TEXT, READ_EXECUTE, &text, 64)], &[])
 }
 
 /// A program that exports and calls these functions: names and signatures.

@@ -3,7 +3,7 @@
 use crate::sample::{Mutant, PAGE, TABLES};
 use crate::{Corruption, EL0, EL1_NEVER, OUTPUT, READ_ONLY, STACK, kernel, page, point};
 use bulkhead_kernel_abi::Capability;
-use bulkhead_kernel_abi::boot::{BootHeader, ProgramRow, QuotaRow, SegmentRow};
+use bulkhead_kernel_abi::boot::{BootHeader, ComponentRow, ProgramRow, QuotaRow, SegmentRow};
 use bulkhead_kernel_abi::image::LOAD;
 use bulkhead_verify_instance::Kind;
 use core::mem::offset_of;
@@ -28,6 +28,32 @@ pub(crate) const CORRUPTIONS: &[Corruption] = &[
     ("a pool over the boot tables", Kind::Pool, |mutant| {
         mutant.set(TABLES + offset_of!(BootHeader, pool_address), LOAD + TABLES as u64);
     }),
+    ("places of registers that are not zero", Kind::FloatingPoint, |mutant| {
+        let place = (mutant.tables().floating_point_address - LOAD) as usize;
+        mutant.flip(place + 528, 1);
+    }),
+    ("a thread without a place for its registers", Kind::FloatingPoint, |mutant| {
+        let place = TABLES + offset_of!(BootHeader, floating_point_threads);
+        mutant.flip(place, 0x40 ^ 0x3f);
+    }),
+    ("places of registers for nobody", Kind::FloatingPoint, |mutant| {
+        let (place, mut row) = mutant.row::<ComponentRow>(mutant.tables().components.offset, 0);
+        row.floating_point = 0;
+        mutant.put(place, &row);
+    }),
+    ("places of registers over the pool", Kind::Shared, |mutant| {
+        let pool = pool(mutant);
+        mutant.set(TABLES + offset_of!(BootHeader, floating_point_address), pool);
+    }),
+    ("places of registers in a component", Kind::Shared, |mutant| {
+        let places = mutant.tables().floating_point_address;
+        point(mutant, 0, STACK, places);
+    }),
+    ("places of registers that are not mapped", Kind::KernelHalf, |mutant| {
+        let place = mutant.entry(mutant.head().kernel_root, mutant.tables().floating_point_address, 3);
+        mutant.set(place, 0);
+    }),
+    ("program with bits that mean nothing", Kind::Program, |mutant| program(mutant, |row| row.floating_point = 2)),
     ("page of the pool in a component", Kind::Shared, |mutant| {
         let pool = pool(mutant);
         point(mutant, 0, STACK, pool);

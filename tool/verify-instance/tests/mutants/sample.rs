@@ -143,6 +143,7 @@ fn with_wires(wires: Vec<Wire>, remote: Capability, ports: Vec<Port>) -> Vec<u8>
         components: vec![
             Component {
                 has_accounts: true,
+                floating_point: true,
                 devices: vec![Device { name: "gpio".to_owned(), physical: REGISTERS, bytes: 0x1000 }],
                 ..component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)])
             },
@@ -189,6 +190,7 @@ fn with_wires(wires: Vec<Wire>, remote: Capability, ports: Vec<Port>) -> Vec<u8>
                 file: &first,
                 imports: Vec::new(),
                 stack_bytes: 4096,
+                floating_point: false,
             }],
             quotas: vec![QuotaRow {
                 pages: 8,

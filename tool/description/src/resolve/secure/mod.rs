@@ -3,7 +3,6 @@
 //! What is below is one image, or partitions: then [`hybrid`] asks for these as for those of any other system.
 
 mod channels;
-mod floating_point;
 mod hazards;
 mod health;
 mod hybrid;

@@ -1,9 +1,9 @@
 //! The payload: its core, its program, its devices and tasks.
 
-use super::floating_point;
 use crate::code::Code;
 use crate::decode::Located;
 use crate::diagnostic::Diagnostic;
+use crate::floating_point;
 use crate::guest_file::{self, Executable};
 use crate::resolve::Resolver;
 use crate::secure::{PAYLOAD_PRIORITIES, PayloadKind, PayloadTask, Secure};
@@ -89,7 +89,7 @@ impl Resolver<'_> {
 
     fn payload_without_floating_point(&mut self, secure: &Secure, elf: &[u8]) -> Option<()> {
         let is_freertos = secure.payload.kind.value == PayloadKind::FreeRtos;
-        let Some(address) = floating_point::first_use(elf, is_freertos) else { return Some(()) };
+        let Some(address) = floating_point::first_use(elf, 0, is_freertos) else { return Some(()) };
         let message = format!("the payload `{}` uses floating-point registers", secure.payload.file.value);
         let diagnostic = Diagnostic::new(Code::PayloadFloatingPoint, message)
             .at(secure.payload.file.span, format!("the instruction at {address:#x} is the first one"))

@@ -12,8 +12,8 @@ use elf::endian::LittleEndian;
 const OF_FREERTOS: [&str; 4] =
     ["FreeRTOS_SWI_Handler", "FreeRTOS_IRQ_Handler", "Exit_IRQ_No_Context_Switch", "vPortRestoreTaskContext"];
 
-/// Address of the first instruction that uses a floating-point register; with `is_freertos` those of its port do not count.
-pub(super) fn first_use(file: &[u8], is_freertos: bool) -> Option<u64> {
+/// Address of the first instruction that uses a floating-point register, from an address on; with `is_freertos` those of its port do not count.
+pub(crate) fn first_use(file: &[u8], from: u64, is_freertos: bool) -> Option<u64> {
     let elf = ElfBytes::<LittleEndian>::minimal_parse(file).ok()?;
     let symbols = Symbols::of(&elf);
     let segments = elf.segments()?;
@@ -23,7 +23,7 @@ pub(super) fn first_use(file: &[u8], is_freertos: bool) -> Option<u64> {
             let address = segment.p_vaddr.saturating_add(4 * place as u64);
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             let is_kernels = || is_freertos && is_from(&symbols.kernel, address).unwrap_or(false);
-            if uses_it(word) && is_from(&symbols.code, address).unwrap_or(true) && !is_kernels() {
+            if address >= from && uses_it(word) && is_from(&symbols.code, address).unwrap_or(true) && !is_kernels() {
                 return Some(address);
             }
         }
