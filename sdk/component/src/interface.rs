@@ -146,6 +146,71 @@ pub fn invoke(slot: u64, words: [u64; 8]) -> Result<[u64; 8], Code> {
             inout("x8") slot => code,
             out("x9") _, out("x10") _, out("x11") _, out("x12") _, out("x13") _,
             out("x14") _, out("x15") _, out("x16") _, out("x17") _, out("x18") _,
+            // Of a component with floating point: none of them passes through a call.
+            #[cfg(target_feature = "neon")]
+            out("v0") _,
+            #[cfg(target_feature = "neon")]
+            out("v1") _,
+            #[cfg(target_feature = "neon")]
+            out("v2") _,
+            #[cfg(target_feature = "neon")]
+            out("v3") _,
+            #[cfg(target_feature = "neon")]
+            out("v4") _,
+            #[cfg(target_feature = "neon")]
+            out("v5") _,
+            #[cfg(target_feature = "neon")]
+            out("v6") _,
+            #[cfg(target_feature = "neon")]
+            out("v7") _,
+            #[cfg(target_feature = "neon")]
+            out("v8") _,
+            #[cfg(target_feature = "neon")]
+            out("v9") _,
+            #[cfg(target_feature = "neon")]
+            out("v10") _,
+            #[cfg(target_feature = "neon")]
+            out("v11") _,
+            #[cfg(target_feature = "neon")]
+            out("v12") _,
+            #[cfg(target_feature = "neon")]
+            out("v13") _,
+            #[cfg(target_feature = "neon")]
+            out("v14") _,
+            #[cfg(target_feature = "neon")]
+            out("v15") _,
+            #[cfg(target_feature = "neon")]
+            out("v16") _,
+            #[cfg(target_feature = "neon")]
+            out("v17") _,
+            #[cfg(target_feature = "neon")]
+            out("v18") _,
+            #[cfg(target_feature = "neon")]
+            out("v19") _,
+            #[cfg(target_feature = "neon")]
+            out("v20") _,
+            #[cfg(target_feature = "neon")]
+            out("v21") _,
+            #[cfg(target_feature = "neon")]
+            out("v22") _,
+            #[cfg(target_feature = "neon")]
+            out("v23") _,
+            #[cfg(target_feature = "neon")]
+            out("v24") _,
+            #[cfg(target_feature = "neon")]
+            out("v25") _,
+            #[cfg(target_feature = "neon")]
+            out("v26") _,
+            #[cfg(target_feature = "neon")]
+            out("v27") _,
+            #[cfg(target_feature = "neon")]
+            out("v28") _,
+            #[cfg(target_feature = "neon")]
+            out("v29") _,
+            #[cfg(target_feature = "neon")]
+            out("v30") _,
+            #[cfg(target_feature = "neon")]
+            out("v31") _,
         );
     }
     match Code::from_number(code) {

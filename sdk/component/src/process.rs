@@ -3,6 +3,7 @@
 use crate::Code;
 use crate::call::{call, done};
 use bulkhead_kernel_abi::call::{Call, CapabilityOperation, ComponentOperation, MemoryOperation};
+use core::arch::asm;
 use core::convert::Infallible;
 use core::ops::Range;
 
@@ -66,13 +67,93 @@ pub enum Fork {
     Parent(u64),
 }
 
+/// The call behind which two threads continue: floating-point registers are zeros for the new one.
+fn forked(arguments: [u64; 8]) -> Result<[u64; 8], Code> {
+    let [mut x0, mut x1, mut x2, mut x3, mut x4, mut x5, mut x6, mut x7] = arguments;
+    // SAFETY: as in `call`; the new thread has a copy of this stack, and of x8 to x30.
+    unsafe {
+        asm!(
+            "svc #{number}",
+            number = const Call::Component.number(),
+            inout("x0") x0, inout("x1") x1, inout("x2") x2, inout("x3") x3,
+            inout("x4") x4, inout("x5") x5, inout("x6") x6, inout("x7") x7,
+            #[cfg(target_feature = "neon")]
+            out("v0") _,
+            #[cfg(target_feature = "neon")]
+            out("v1") _,
+            #[cfg(target_feature = "neon")]
+            out("v2") _,
+            #[cfg(target_feature = "neon")]
+            out("v3") _,
+            #[cfg(target_feature = "neon")]
+            out("v4") _,
+            #[cfg(target_feature = "neon")]
+            out("v5") _,
+            #[cfg(target_feature = "neon")]
+            out("v6") _,
+            #[cfg(target_feature = "neon")]
+            out("v7") _,
+            #[cfg(target_feature = "neon")]
+            out("v8") _,
+            #[cfg(target_feature = "neon")]
+            out("v9") _,
+            #[cfg(target_feature = "neon")]
+            out("v10") _,
+            #[cfg(target_feature = "neon")]
+            out("v11") _,
+            #[cfg(target_feature = "neon")]
+            out("v12") _,
+            #[cfg(target_feature = "neon")]
+            out("v13") _,
+            #[cfg(target_feature = "neon")]
+            out("v14") _,
+            #[cfg(target_feature = "neon")]
+            out("v15") _,
+            #[cfg(target_feature = "neon")]
+            out("v16") _,
+            #[cfg(target_feature = "neon")]
+            out("v17") _,
+            #[cfg(target_feature = "neon")]
+            out("v18") _,
+            #[cfg(target_feature = "neon")]
+            out("v19") _,
+            #[cfg(target_feature = "neon")]
+            out("v20") _,
+            #[cfg(target_feature = "neon")]
+            out("v21") _,
+            #[cfg(target_feature = "neon")]
+            out("v22") _,
+            #[cfg(target_feature = "neon")]
+            out("v23") _,
+            #[cfg(target_feature = "neon")]
+            out("v24") _,
+            #[cfg(target_feature = "neon")]
+            out("v25") _,
+            #[cfg(target_feature = "neon")]
+            out("v26") _,
+            #[cfg(target_feature = "neon")]
+            out("v27") _,
+            #[cfg(target_feature = "neon")]
+            out("v28") _,
+            #[cfg(target_feature = "neon")]
+            out("v29") _,
+            #[cfg(target_feature = "neon")]
+            out("v30") _,
+            #[cfg(target_feature = "neon")]
+            out("v31") _,
+            options(nostack),
+        );
+    }
+    done([x0, x1, x2, x3, x4, x5, x6, x7])
+}
+
 /// Makes a copy of the caller's process: what it may write is copied now, and both continue here.
 ///
 /// # Errors
 /// `Denied` for a component of the host, or inside a call; `Busy` with a second thread; otherwise as [`spawn`].
 pub fn fork(made: Made, share: Share) -> Result<Fork, Code> {
     let Made { quota, payer, to } = made;
-    let answer = component([ComponentOperation::Fork.number(), quota, payer, to, share.word(), 0, 0, 0])?;
+    let answer = forked([ComponentOperation::Fork.number(), quota, payer, to, share.word(), 0, 0, 0])?;
     Ok(if answer[1] == 0 { Fork::Child } else { Fork::Parent(answer[2]) })
 }
 

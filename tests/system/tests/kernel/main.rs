@@ -10,6 +10,7 @@ mod drivers;
 mod faults;
 mod figure;
 mod flight;
+mod floating;
 mod given;
 mod held;
 mod hostile;
