@@ -74,6 +74,8 @@ fn tables() -> Tables<'static> {
         segments: &[],
         devices: &[],
         ports: &[],
+        data: &[],
+        names: &[],
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) const CORRUPTIONS: &[Corruption] = &[
         row.floating_point = 0;
         mutant.put(place, &row);
     }),
-    ("places of registers over the pool", Kind::Shared, |mutant| {
+    ("places of registers over the pool", Kind::Program, |mutant| {
         let pool = pool(mutant);
         mutant.set(TABLES + offset_of!(BootHeader, floating_point_address), pool);
     }),
