@@ -214,6 +214,18 @@ fn a_call_hands_nothing_over_in_either_direction() {
     assert_eq!(test.computes(5), None);
 }
 
+/// The same where the caller's were kept for it meanwhile, and it has not asked for them again.
+#[test]
+fn what_is_kept_for_a_caller_is_not_loaded_for_its_callee() {
+    let mut test = Test::new();
+    assert_eq!(test.computes(7), Some(0));
+    test.yields_to(FILTER);
+    assert_eq!(test.computes(9), Some(0));
+    test.yields_to(CONTROL);
+    test.invoke(FILTER);
+    assert_eq!(test.computes(5), Some(0));
+}
+
 #[test]
 fn a_callee_that_faults_leaves_nothing() {
     let mut test = Test::new();

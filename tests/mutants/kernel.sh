@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires registers_clear registers_open registers_stay"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -37,6 +37,21 @@ break_place() {
         # EL0 uses floating point.
         floating_point) change arch/src/el1/kernel/boot.s '    msr     CPACR_EL1, xzr ' '    mov x1, #3 << 20
     msr     CPACR_EL1, x1 ' ;;
+        # Who begins to compute finds what another component left.
+        registers_clear)
+            hosts='' attack=floating
+            change arch/src/el1/kernel/floating_point.rs 'None => bulkhead_kernel_clear_floating_point(),' 'None => {}'
+            ;;
+        # A callee that does not declare floating point finds its caller's registers open.
+        registers_open)
+            hosts='' attack=floating
+            change $vectors '    msr     CPACR_EL1, xzr                          // their use is a fault again' '    nop'
+            ;;
+        # A thread finds in one component what it left in another one.
+        registers_stay)
+            hosts='bulkhead-kernel --test floating_point' attack=''
+            change kernel/src/floating_point.rs 'self.machine.load_floating_point(thread, kept == stay);' 'self.machine.load_floating_point(thread, kept != 0);'
+            ;;
         # EL0 maintains caches.
         cache) change $registers '| 1 << 12 | 1 << 19;' '| 1 << 12 | 1 << 19 | 1 << 26;' ;;
         # A frame of another life is one of this life.
