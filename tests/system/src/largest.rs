@@ -302,6 +302,7 @@ fn processes(program: &[u8], kernel: &[u8]) -> Vec<u8> {
                 file: program,
                 imports: imports(),
                 stack_bytes: 16 << 10,
+                floating_point: false,
             }],
             quotas: vec![quota()],
         },
