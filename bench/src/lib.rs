@@ -26,6 +26,7 @@ pub mod model;
 mod outcome;
 mod paths;
 mod record;
+mod remote;
 mod report;
 mod restarts;
 pub mod rows;

@@ -2,6 +2,7 @@
 
 use super::{Row, Unit};
 use crate::kernel;
+use crate::remote;
 use bulkhead_system_tests::ways::Way;
 
 /// How all of them are measured.
@@ -245,6 +246,17 @@ pub(super) const ROWS: &[Row] = &[
         requirements: &["QV-5", "CH-60"],
         slow: true,
         measure: kernel::exits,
+    },
+    Row {
+        name: "kernel.signal_remote",
+        what: "signal to a sleeping thread of another instance on another core, up to its first instruction: both kernels and both monitors",
+        how: "sender and receiver read the counter, which all cores advance, while nobody else does anything; an emulator plugin counts the parts on each core; a run with 2,000 signals less one with 1,000, in `mapped` and in `direct`, the larger; every one takes the same",
+        peers: "doorbell.sleeping is the monitors' part",
+        ceiling: Some(750.0),
+        unit: Unit::Instructions,
+        requirements: &["CH-39", "CH-60"],
+        slow: true,
+        measure: remote::signal,
     },
     Row {
         name: "kernel.text",

@@ -1,7 +1,10 @@
 //! Instances of the real-time kernel: where they run, what they print there, and two components that call each other.
 
 pub mod chaos;
+pub mod cores;
 pub mod figure;
+pub mod files;
+pub mod remote;
 pub mod servers;
 
 use crate::system::guest;

@@ -200,3 +200,18 @@ mod tests {
         assert_eq!(correlation_squared(&[(1.0, 1.0), (2.0, 9.0), (3.0, 1.0)]), 0.0);
     }
 }
+//! Messages of doubled sizes (QV-E9).
+
+use super::iterations;
+use super::messages_cores::between_cores;
+use crate::Failure;
+use crate::experiments::{Findings, Length};
+use crate::lab::Lab;
+
+/// QV-E9, its second half.
+pub(super) fn messages(lab: &Lab, length: Length) -> Result<Findings, Failure> {
+    let trials = iterations("kernel.messages", length)?;
+    let mut findings = Findings::default();
+    between_cores(lab, trials, &mut findings)?;
+    Ok(findings)
+}

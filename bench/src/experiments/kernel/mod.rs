@@ -14,6 +14,7 @@ mod interrupts;
 mod isolation;
 mod latency;
 mod messages;
+mod messages_cores;
 mod micro;
 mod poll;
 mod stage2;
@@ -57,6 +58,7 @@ pub const ITERATIONS: &[Iterations] = &[
     of("kernel.stage2", "rounds over each number of pages", 10, 10_000),
     of("kernel.micro", "runs of each operation", 200, 1_000_000),
     of("kernel.figure-4", "runs of the figure in each place", 1, 1),
+    of("kernel.messages", "parcels of each size", 2, 5_000),
     of("kernel.poll", "tens of milliseconds that the job takes by itself, about", 30, 1_000),
     of("kernel.depth", "round trips and sleeps at each depth", 100, 100_000),
     of("kernel.latency", "windows with 50 messages for each limit and poll", 8, 20_000),
@@ -117,6 +119,14 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         requirements: &["QV-E10", "QV-20", "QV-22", "QV-32"],
         slow: false,
         run: figure::figure,
+    },
+    Experiment {
+        name: "kernel.messages",
+        what: "messages of 64 bytes to 256 KiB over a port of 4 KiB (Quest seed, figure 14)",
+        how: "two instances on two cores send each other parcels, in pieces; each word of them is known to the receiver. Contents and counts, and no time",
+        requirements: &["QV-E9", "QV-53"],
+        slow: false,
+        run: messages::messages,
     },
     Experiment {
         name: "kernel.poll",

@@ -6,6 +6,7 @@ use bulkhead_description::kernel::{Laid, load_native};
 use bulkhead_plan::model::GuestImage;
 use bulkhead_run::End;
 use bulkhead_system_tests::System;
+use bulkhead_system_tests::kernel::files::Files;
 use bulkhead_system_tests::system::guest;
 use bulkhead_verify::instance::{kernel, verify_instance};
 use std::path::PathBuf;
@@ -24,26 +25,6 @@ name = "probe-1"
 program = "component:probe.elf"
 threads = [{ name = "main", server = "main", argument = 1, stack = "8 KiB" }]
 "#;
-
-/// Descriptions of instances in a folder of their own, which goes with them.
-pub(crate) struct Files(PathBuf);
-
-impl Files {
-    /// Writes them, by their names.
-    pub(crate) fn new(folder: &str, texts: &[(&str, &str)]) -> Self {
-        let directory = std::env::temp_dir().join(format!("bulkhead-described-{}-{folder}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory for the description");
-        let files = Self(directory);
-        for (name, text) in texts {
-            std::fs::write(files.path(name), text).expect("the description is written");
-        }
-        files
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(format!("{name}.kernel.toml"))
-    }
-}
 
 /// The description of one.
 pub(crate) struct Described(Files);
@@ -75,13 +56,6 @@ impl Described {
              [[partition]]\nname = \"kernel\"\ncores = [0]\nmemory = \"8 MiB\"\n\
              image = {{ kind = \"kernel\", file = {file:?} }}\n{rest}\n"
         )
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        // A left-over directory harms nobody.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Ports of components: guests of other partitions send to a component and take from it, by channels; contents and counts, and no time (QV-50, QV-53).
 
-use crate::described::Files;
 use bulkhead_abi::observe::Counter;
 use bulkhead_run::End;
+use bulkhead_system_tests::kernel::files::Files;
 use bulkhead_system_tests::{Running, System};
 
 const MESSAGES: u64 = 200;
