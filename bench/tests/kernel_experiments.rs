@@ -52,6 +52,18 @@ fn messages() {
     assert_holds("kernel.messages");
 }
 
+/// CH-E2, CH-E7: without limits a flood costs more with each core; with limits it has a bound, and the job ends in all of them.
+#[test]
+fn flood() {
+    assert_holds("kernel.flood");
+}
+
+/// CH-E1: a call of the kernel takes the same beside each number of cores; one of a model with a lock grows.
+#[test]
+fn lock() {
+    assert_holds("kernel.lock");
+}
+
 /// CH-E9 in part, CH-38: a poll takes the same however often it is made, so the job is slowed down by a poll in each period. A tenth of a percent at 1 ms is missed.
 #[test]
 fn poll() {

@@ -8,16 +8,20 @@
 
 mod delegation;
 mod depth;
+mod crowd;
 mod figure;
+mod flood;
 mod fork;
 mod interrupts;
 mod isolation;
 mod latency;
+mod lock;
 mod messages;
 mod messages_cores;
 mod micro;
 mod poll;
 mod stage2;
+mod ticket;
 
 pub(crate) use fork::longest as longest_fork;
 pub(crate) use isolation::exits;
@@ -59,6 +63,8 @@ pub const ITERATIONS: &[Iterations] = &[
     of("kernel.micro", "runs of each operation", 200, 1_000_000),
     of("kernel.figure-4", "runs of the figure in each place", 1, 1),
     of("kernel.messages", "parcels of each size", 2, 5_000),
+    of("kernel.flood", "milliseconds of the job", 1, 10),
+    of("kernel.lock", "calls on the first core", 100, 10_000),
     of("kernel.poll", "tens of milliseconds that the job takes by itself, about", 30, 1_000),
     of("kernel.depth", "round trips and sleeps at each depth", 100, 100_000),
     of("kernel.latency", "windows with 50 messages for each limit and poll", 8, 20_000),
@@ -127,6 +133,22 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         requirements: &["QV-E9", "QV-53"],
         slow: false,
         run: messages::messages,
+    },
+    Experiment {
+        name: "kernel.flood",
+        what: "a job of 1 ms and one to three cores that signal to its core without end, without limits and with them (Chaos seed, figures 2 and 8)",
+        how: "instances on cores of their own, wires, and cores that take turns each 1,000 and each 100 instructions; instructions on the job's core beside it, by an emulator plugin, less those of a run without signals. Counts, and no time",
+        requirements: &["CH-E2", "CH-E7", "CH-33", "CH-36", "CH-40"],
+        slow: false,
+        run: flood::flood,
+    },
+    Experiment {
+        name: "kernel.lock",
+        what: "a call on one core while up to three others make as many as they can (Chaos seed, figure 1)",
+        how: "null calls of instances on cores of their own, and a model of a kernel with one ticket lock; instructions on the first core by an emulator plugin, of two runs that differ in the number of calls. Counts, and no time",
+        requirements: &["CH-E1", "CH-62"],
+        slow: false,
+        run: lock::lock,
     },
     Experiment {
         name: "kernel.poll",

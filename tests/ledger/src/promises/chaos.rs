@@ -59,6 +59,18 @@ pub(super) const FAMILY: Family = Family {
         ),
         ("CH-63", OBJECTS),
         (
+            "CH-E1",
+            "a null call takes as many instructions beside three cores as alone, and one of a model with a lock more with each; waiting is counted in instructions, and the full form is not recorded",
+        ),
+        (
+            "CH-E2",
+            "what a flood adds to the job's core grows with it, and no interrupt takes in more than a ring; in instructions of cores that take turns (PF-7), and not recorded",
+        ),
+        (
+            "CH-E7",
+            "interrupts in a job and what they cost stay below the bound, in aggregate and by sender, and grow with the limit; in instructions of cores that take turns (PF-7), and not recorded",
+        ),
+        (
             "CH-E4",
             "call and return of a component, signals and switches of threads on one core, all runs equal, a million of them by `./x bench kernel.micro`, which is not recorded; notifications across cores: [kernel.md](specification/kernel.md)",
         ),
@@ -109,5 +121,6 @@ pub(super) const FAMILY: Family = Family {
             &["CH-E1", "CH-E2", "CH-E3", "CH-E7", "CH-E10", "CH-E11"],
             "not made yet; bounds of floods are in CH-32 and SG-48",
         ),
+        (&["CH-E3", "CH-E6", "CH-E8", "CH-E10", "CH-E11"], "not made yet; bounds of floods are in CH-32 and SG-48"),
     ],
 };
