@@ -146,6 +146,11 @@ impl QueuingSource {
         Ok(ring(self.bell))
     }
 
+    /// Rings without a message: a doorbell that the limiter held back, once more.
+    pub fn ring(&self) -> Notified {
+        ring(self.bell)
+    }
+
     /// Returns how many messages could be sent now.
     pub fn free(&mut self) -> u32 {
         self.writer.free()

@@ -338,4 +338,23 @@ pub const GROUPS: &[Group] = &[
             attack(320, "a call of what was destroyed", &["BadCapability", "ended"]),
         ],
     },
+    Group {
+        title: "A peer's wire",
+        about: "A peer on another core that writes into the channel which is its wire to the instance, and rings, as often as it has a turn (`components/rubbish`). What is said is how many signals an end point of the instance is told each time, all of them the one that is exported.",
+        attacks: &[
+            attack(330, "a write index that is further ahead than a ring is long", &["told 0"]),
+            attack(331, "a write index behind what was read", &["told 0"]),
+            attack(332, "no incarnation", &["told 0"]),
+            attack(333, "a full ring for exports that there are not, each time in a new incarnation", &["told 0"]),
+            attack(334, "the same with bits that are not exported, and with none", &["told 0"]),
+            attack(335, "rings without a word", &["told 0"]),
+            attack(336, "a full ring of what is exported, each time in a new incarnation", &["told 16"]),
+            attack(
+                337,
+                "a new incarnation each time, which says to be read up to anywhere: as many as it says to have written beyond, if that is a ring or less",
+                &["told 4"],
+            ),
+            attack(338, "random words at random places of its page", &["told 0"]),
+        ],
+    },
 ];

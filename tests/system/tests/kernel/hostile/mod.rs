@@ -4,6 +4,7 @@
 mod deep;
 mod instance;
 mod passages;
+mod peer;
 mod random;
 mod suite;
 mod swarm;
