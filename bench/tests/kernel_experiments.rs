@@ -46,12 +46,6 @@ fn figure_4() {
     assert_holds("kernel.figure-4");
 }
 
-/// QV-E9 in part, QV-53: between two instances on two cores each word of each parcel arrives, in order and once. Missing: how long it takes on one core.
-#[test]
-fn messages() {
-    assert_holds("kernel.messages");
-}
-
 /// CH-E2, CH-E7: without limits a flood costs more with each core; with limits it has a bound, and the job ends in all of them.
 #[test]
 fn flood() {
@@ -82,7 +76,8 @@ fn latency() {
     assert_holds("kernel.latency");
 }
 
-/// QV-E9 in part, QV-21, QV-24: on one core messages take what follows from four of them, and are there when a simulation says. Two instances on two cores are another test's.
+/// QV-E9 in part, QV-21, QV-24, QV-53: on one core messages take what follows from four of them, and are there when a simulation says; between two instances on two cores each word
+/// arrives, in order and once, and nothing is timed.
 #[test]
 fn messages() {
     assert_holds("kernel.messages");

@@ -6,6 +6,7 @@
 places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires registers_clear registers_open registers_stay"
 places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires"
 places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -94,7 +95,7 @@ break_place() {
         reserve) hosts='bulkhead-sched --features kernel --test tcap' attack='' && change core/sched/src/tcap.rs 'root.capacity_ticks.saturating_sub(reserved_ticks)' 'root.capacity_ticks' ;;
         # A peer's write index that no ring has is believed.
         ring) hosts='bulkhead-channel --test wires' attack='' && change core/channel/src/wire.rs 'let is_possible = count <= WIRE_ENTRIES;' 'let is_possible = true;' ;;
-        # A wire is drained until its ring is empty, so who goes on sending keeps the core.
+        # A wire is drained until its ring is empty, so a sender that never stops keeps the core.
         drained) hosts='bulkhead-channel --test wires' attack='' && change core/channel/src/wire.rs 'if self.read == self.until {' 'if self.read == unpack(memory.load_acquire(WRITTEN)).1 {' ;;
         # An entry of a wire names another wire's export.
         index) hosts='bulkhead-kernel --test wires' attack='' && change kernel/src/wires.rs '.filter(|index| *index < row.exports)?' '?' ;;

@@ -1,7 +1,7 @@
 //! What the experiments on several cores run: who signals an instance on another core, one by one or as a flood, and who is flooded. A thread's argument says what it
 //! does (bits 7:0) and how much of it. Nothing is printed before what is measured.
 //!
-//! Under instruction counting the cores of an emulated machine take turns, and all of them advance one counter. A core gives its turn away by YIELD or WFI, so whoever
+//! Under instruction counting the cores of an emulated machine take turns, and all of them advance one counter. A core gives its turn away by YIELD or WFI, so each that
 //! computes here says so at a distance that the argument gives: the shorter it is, the finer the cores are interleaved.
 #![no_std]
 #![no_main]

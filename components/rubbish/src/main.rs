@@ -1,5 +1,5 @@
-//! Attacks another instance by the channel between them, which that one believes to be a wire: writes what no kernel writes, and rings. The argument is the number of the attack
-//! (`tests/hostile-kernel`); it begins when the other one says so, and ends when it does.
+//! Attacks another instance by the channel between them, which that one believes to be a wire: writes what no kernel writes, and rings. The argument has the numbers of the first attack (15:0)
+//! and the last one (31:16) of `tests/hostile-kernel`. They take turns of some rounds; it begins when the other one says so, and ends when it does.
 //!
 //! What a kernel writes into a wire no component can write. Here the same channel is a port of this component, so all that its partition could do is done from EL0.
 #![no_std]
@@ -35,6 +35,9 @@ const ROOM: u64 = 16;
 const EXPORT: u64 = 0;
 const BITS: u64 = 2;
 
+/// Rounds of an attack before the next one's.
+const ROUNDS_EACH: u64 = 16;
+
 /// The running number of an attack's round, from 1 on.
 type Round = u64;
 
@@ -69,11 +72,13 @@ fn attack(number: u64, round: Round) {
         // Further ahead than a ring is long: each time by as much.
         330 => {
             entries(EXPORT, BITS);
+            write(READ, 0);
             written(1, round * (ROOM + 1));
         }
         // Behind what was read.
         331 => {
             entries(EXPORT, BITS);
+            write(READ, 0);
             written(1, 0_u64.wrapping_sub(round));
         }
         // No incarnation.
@@ -127,10 +132,12 @@ fn main(argument: u64) {
     if let Err(code) = call::receive(told(), 0) {
         return println!("rubbish: {code:?}");
     }
+    let (first, last) = (argument & 0xffff, argument >> 16 & 0xffff);
+    let numbers = last.saturating_sub(first) + 1;
     let (mut rounds, mut rung) = (0, 0_u64);
     while !is_told() {
         rounds += 1;
-        attack(argument, rounds);
+        attack(first + rounds / ROUNDS_EACH % numbers, rounds);
         rung += u64::from(port.ring() == Notified::Rung);
         // SAFETY: a hint: it is another core's turn.
         unsafe { asm!("yield", options(nostack, preserves_flags)) };

@@ -67,8 +67,8 @@ fn claim_nothing_lost(findings: &mut Findings, what: &str, floods: usize, added:
 /// Without limits: what a flood costs grows with it; what one interrupt takes in does not.
 fn unlimited(lot: &Lot<'_>, findings: &mut Findings) -> Result<f64, Failure> {
     let mut path = 0.0_f64;
-    let mut most = Vec::new();
-    for (distance, short) in DISTANCES.into_iter().zip([&[1, MOST][..], &[MOST]]) {
+    let mut of_one = Vec::new();
+    for (distance, short) in DISTANCES.into_iter().zip([&[1, MOST][..], &[1]]) {
         let mut points = Vec::new();
         for &floods in lot.length.choose(short, &[1, 2, MOST]) {
             let added = lot.added(floods, distance, 1, Limit::None)?;
@@ -81,7 +81,7 @@ fn unlimited(lot: &Lot<'_>, findings: &mut Findings) -> Result<f64, Failure> {
         }
         let is_growing = points.windows(2).all(|pair| pair[0].1 * 1.2 < pair[1].1);
         findings.claim(is_growing, format!("each {distance} instructions: with each core more, by more than a fifth: {points:?} instructions beside the job"));
-        most.push(points.last().map_or(0.0, |last| last.1));
+        of_one.push(points.first().map_or(0.0, |first| first.1));
         findings.series.push(Series {
             name: format!("each {distance} instructions, no limit"),
             x: "cores",
@@ -90,11 +90,12 @@ fn unlimited(lot: &Lot<'_>, findings: &mut Findings) -> Result<f64, Failure> {
         });
     }
     findings.claim(
-        most[0] * 2.0 < most[1],
-        format!("a flood that comes ten times as often costs more than twice as much: {} and {}", most[0], most[1]),
+        of_one[0] * 2.0 < of_one[1],
+        format!("one that comes ten times as often costs more than twice as much: {} and {}", of_one[0], of_one[1]),
     );
-    let full = lot.added(MOST, DISTANCES[0], RING_AND_MORE, Limit::None)?;
-    claim_nothing_lost(findings, "rings that are full", MOST, &full);
+    let floods = lot.length.choose(1, MOST);
+    let full = lot.added(floods, DISTANCES[0], RING_AND_MORE, Limit::None)?;
+    claim_nothing_lost(findings, "rings that are full", floods, &full);
     findings.claim(
         full.ran.busy != 0 && full.ran.taken <= RING * full.interrupts && full.ran.taken > (RING - 1) * full.interrupts,
         format!(
@@ -107,8 +108,8 @@ fn unlimited(lot: &Lot<'_>, findings: &mut Findings) -> Result<f64, Failure> {
 
 /// With limits: how many interrupts there are in the job, and so what they cost, has a bound.
 fn limited(lot: &Lot<'_>, findings: &mut Findings, path: f64) -> Result<(), Failure> {
-    let floods = MOST;
-    for (distance, short) in DISTANCES.into_iter().zip([&[2, 16][..], &[2]]) {
+    for (distance, (floods, short)) in DISTANCES.into_iter().zip([(MOST, &[2, 16][..]), (1, &[2])]) {
+        let floods = lot.length.choose(floods, MOST);
         for (senders, name) in [(1, "all together"), (floods as u64, "each sender")] {
             let mut points = Vec::new();
             for &limit in lot.length.choose(short, &[1, 2, 4, 8, 16, 32, 64]) {

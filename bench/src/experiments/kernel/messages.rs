@@ -4,6 +4,7 @@
 //! says when so much work is done on the servers of the description, by the kernel's own scheduler without the kernel's time. A run is to be that, within an exchange of row 9 for each time
 //! that somebody begins to work, and one for a date of the kernel's own meanwhile.
 
+use super::messages_cores::between_cores;
 use super::{Ran, instance, iterations, name_of, within};
 use crate::Failure;
 use crate::experiments::guests::TICK_NS;
@@ -173,6 +174,7 @@ pub(super) fn messages(lab: &Lab, length: Length) -> Result<Findings, Failure> {
     let points: Vec<_> =
         SIZES.iter().zip(&high).map(|(bytes, took)| (*bytes as f64, took[2] as f64 / times as f64)).collect();
     let squared = correlation_squared(&points);
+    between_cores(lab, times, &mut findings)?;
     findings.claim(squared > LINEAR, format!("High is linear in the size: R^2 = {squared:.6}, more than {LINEAR}"));
     findings.notes.push("both ends are on one server, since two of 50 ms in 100 ms leave nothing for the kernel; the second half of the experiment, on two cores, is apart".to_owned());
     findings.notes.push(
@@ -199,19 +201,4 @@ mod tests {
         assert_eq!(correlation_squared(&[(1.0, 3.0), (2.0, 5.0), (4.0, 9.0)]), 1.0);
         assert_eq!(correlation_squared(&[(1.0, 1.0), (2.0, 9.0), (3.0, 1.0)]), 0.0);
     }
-}
-//! Messages of doubled sizes (QV-E9).
-
-use super::iterations;
-use super::messages_cores::between_cores;
-use crate::Failure;
-use crate::experiments::{Findings, Length};
-use crate::lab::Lab;
-
-/// QV-E9, its second half.
-pub(super) fn messages(lab: &Lab, length: Length) -> Result<Findings, Failure> {
-    let trials = iterations("kernel.messages", length)?;
-    let mut findings = Findings::default();
-    between_cores(lab, trials, &mut findings)?;
-    Ok(findings)
 }

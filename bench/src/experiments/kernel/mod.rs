@@ -6,9 +6,9 @@
 //!
 //! How often an experiment does what it repeats is in [`ITERATIONS`] alone.
 
+mod crowd;
 mod delegation;
 mod depth;
-mod crowd;
 mod figure;
 mod flood;
 mod fork;
@@ -62,7 +62,6 @@ pub const ITERATIONS: &[Iterations] = &[
     of("kernel.stage2", "rounds over each number of pages", 10, 10_000),
     of("kernel.micro", "runs of each operation", 200, 1_000_000),
     of("kernel.figure-4", "runs of the figure in each place", 1, 1),
-    of("kernel.messages", "parcels of each size", 2, 5_000),
     of("kernel.flood", "milliseconds of the job", 1, 10),
     of("kernel.lock", "calls on the first core", 100, 10_000),
     of("kernel.poll", "tens of milliseconds that the job takes by itself, about", 30, 1_000),
@@ -127,14 +126,6 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         run: figure::figure,
     },
     Experiment {
-        name: "kernel.messages",
-        what: "messages of 64 bytes to 256 KiB over a port of 4 KiB (Quest seed, figure 14)",
-        how: "two instances on two cores send each other parcels, in pieces; each word of them is known to the receiver. Contents and counts, and no time",
-        requirements: &["QV-E9", "QV-53"],
-        slow: false,
-        run: messages::messages,
-    },
-    Experiment {
         name: "kernel.flood",
         what: "a job of 1 ms and one to three cores that signal to its core without end, without limits and with them (Chaos seed, figures 2 and 8)",
         how: "instances on cores of their own, wires, and cores that take turns each 1,000 and each 100 instructions; instructions on the job's core beside it, by an emulator plugin, less those of a run without signals. Counts, and no time",
@@ -177,8 +168,8 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "kernel.messages",
         what: "messages of 64 bytes to 256 KiB through a port of 4 KiB, alone and with a shell above (Quest seed, figure 14)",
-        how: "two components on one core; what each size takes follows from four of them, and `bulkhead simulate` says when it is done; on the bare board and in `direct`",
-        requirements: &["QV-E9", "QV-21", "QV-24"],
+        how: "two components on one core; what each size takes follows from four of them, and `bulkhead simulate` says when it is done; on the bare board and in `direct`; then parcels between two instances on two cores, whose words are compared, and no time",
+        requirements: &["QV-E9", "QV-21", "QV-24", "QV-53"],
         slow: false,
         run: messages::messages,
     },

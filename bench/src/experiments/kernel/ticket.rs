@@ -67,7 +67,7 @@ fn program(others: u64, calls: u64, looks: u64) -> Program {
         program.branch(again);
         (program, entry)
     };
-    // A constant takes four instructions whatever it is, so the second pass has the same offsets.
+    // Each constant takes four instructions, so the second pass has the same offsets.
     build(build(0).1).0
 }
 

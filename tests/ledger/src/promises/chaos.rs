@@ -117,10 +117,6 @@ pub(super) const FAMILY: Family = Family {
         (&["CH-9", "CH-12", "CH-13", "CH-20", "CH-21"], PROXIES),
         (&["CH-70", "CH-71"], "`systems/demo` has a controller, an RTOS, Linux and an intruder, and not this software"),
         (&["CH-72"], "the system description has partitions and channels; there are no components"),
-        (
-            &["CH-E1", "CH-E2", "CH-E3", "CH-E7", "CH-E10", "CH-E11"],
-            "not made yet; bounds of floods are in CH-32 and SG-48",
-        ),
-        (&["CH-E3", "CH-E6", "CH-E8", "CH-E10", "CH-E11"], "not made yet; bounds of floods are in CH-32 and SG-48"),
+        (&["CH-E3", "CH-E10", "CH-E11"], "not made yet; bounds of floods are in CH-32 and SG-48"),
     ],
 };
