@@ -93,7 +93,7 @@ fn attack(number: u64, round: Round) {
         }
         // Bits that are not exported, beside one that is, and none.
         334 => {
-            entries(EXPORT, if round % 2 == 0 { 0 } else { BITS | 1 << (round % 64) | 1 << 63 });
+            entries(EXPORT, if round.is_multiple_of(2) { 0 } else { BITS | 1 << (round % 64) | 1 << 63 });
             full(round);
         }
         // Rings without a word.
