@@ -52,6 +52,17 @@ impl Guarded for Memory {
     fn with<R>(&self, what: impl FnOnce(&mut Tasks) -> R) -> R {
         self.0.with(what)
     }
+
+    fn take_back(&self) {
+        // SAFETY: `components/rt` asks for it when the kernel has ended the thread that had the lock, or when that thread comes anew, which it does not from inside. Blocks are
+        // guarded by the same lock, so the same thread was in there, or none.
+        unsafe {
+            self.0.take_back();
+            BLOCKS.take_back();
+        }
+        self.0.with(Tasks::put_right);
+        BLOCKS.with(Blocks::put_right);
+    }
 }
 
 static RT: Rt<AtomicU64, Memory> = Rt::new(Lock::new(), Memory(Alone::new(Tasks::new(QUANTUM_TICKS))));

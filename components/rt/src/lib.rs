@@ -11,7 +11,8 @@
 //!
 //! A task may lose the core between any two instructions, to one that the kernel lets in (rule N2). So the state is guarded by one word,
 //! {owner, contended}. Who finds it taken marks it contended and switches to the owner, with a number as good as its own, so that nobody in between
-//! delays both; the owner, when it leaves a contended word, lets the best one run. Nobody spins, and nobody sleeps.
+//! delays both; the owner, when it leaves a contended word, lets the best one run. Nobody spins, and nobody sleeps. A task may be ended inside: the scheduler's thread is told of
+//! its end and takes the word over (`lock`), and what was left half done is put right ([`Tasks::put_right`]).
 //!
 //! ## Decisions and their age
 //!

@@ -1,4 +1,11 @@
 //! The word that guards the state: {owner, contended}.
+//!
+//! A task can be ended anywhere, by its own component or by its supervisor, and one that is ended inside keeps the word. The kernel tells the scheduler's thread of each end, so that
+//! thread takes the word over ([`Lock::mark`], [`Lock::take_over`]). A task that is begun again, or that was brought out because a component between was ended, finds
+//! itself to be the owner when it comes: nobody is inside twice, so it left the word behind, and takes it anew.
+//!
+//! The thread that takes over knows of an end by an event, which may be old: the task may have been begun again and be inside since. So it marks the word first, then looks for newer
+//! events, and takes over what still has the mark; a task that takes its own word anew removes it.
 
 use crate::{MOST_TASKS, Task, Who};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +39,28 @@ impl Word for AtomicU64 {
 const FREE: u64 = 0;
 /// Somebody wants it beside its owner.
 const CONTENDED: u64 = 1 << 63;
+/// The scheduler's thread looks whether the owner has ended.
+const MARKED: u64 = 1 << 62;
 /// The scheduler's thread, among owners; a task is its number and 1.
 const SCHEDULER: u64 = MOST_TASKS as u64 + 1;
+
+fn of_word(word: u64) -> Option<Who> {
+    match word & !(CONTENDED | MARKED) {
+        SCHEDULER => Some(Who::Scheduler),
+        number => Some(Who::Task(Task::new(number.wrapping_sub(1))?)),
+    }
+}
+
+/// What somebody finds who wants the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Nobody had it.
+    Free,
+    /// Who takes it left it behind: nobody knows what it was doing.
+    Left,
+    /// It is somebody else's.
+    By(Who),
+}
 
 fn owner(who: Who) -> u64 {
     match who {
@@ -60,19 +87,27 @@ impl<W: Word> Lock<W> {
         Self(word)
     }
 
-    /// Takes it, or marks it contended and says whose it is. `None` when it was given back meanwhile: look again.
-    ///
-    /// # Errors
-    /// The owner.
-    pub(crate) fn take(&self, me: Who) -> Option<Result<(), Who>> {
-        let Err(seen) = self.0.compare_exchange(FREE, owner(me)) else { return Some(Ok(())) };
-        if self.0.compare_exchange(seen, seen | CONTENDED).is_err() {
-            return None;
-        }
-        Some(Err(match seen & !CONTENDED {
-            SCHEDULER => Who::Scheduler,
-            number => Who::Task(Task::new(number.wrapping_sub(1))?),
-        }))
+    /// Takes it, or notes that somebody wants it and says whose it is. `None` when it was given back meanwhile: look again.
+    pub(crate) fn take(&self, me: Who) -> Option<Taken> {
+        let Err(seen) = self.0.compare_exchange(FREE, owner(me)) else { return Some(Taken::Free) };
+        let who = of_word(seen)?;
+        let new = if who == me { owner(me) | CONTENDED } else { seen | CONTENDED };
+        self.0.compare_exchange(seen, new).ok()?;
+        Some(if who == me { Taken::Left } else { Taken::By(who) })
+    }
+
+    /// Marks a word that somebody wants, and says which task has it; `None` when no task has.
+    pub(crate) fn mark(&self) -> Option<Task> {
+        let Err(seen) = self.0.compare_exchange(FREE, FREE) else { return None };
+        let Some(Who::Task(task)) = of_word(seen) else { return None };
+        self.0.compare_exchange(seen, owner(Who::Task(task)) | CONTENDED | MARKED).ok()?;
+        Some(task)
+    }
+
+    /// The scheduler's thread takes a word over that it has marked; false when the task has given it back or taken it anew.
+    pub(crate) fn take_over(&self, from: Task) -> bool {
+        let marked = owner(Who::Task(from)) | CONTENDED | MARKED;
+        self.0.compare_exchange(marked, owner(Who::Scheduler)).is_ok()
     }
 
     /// Gives it back; returns whether somebody wanted it meanwhile.

@@ -82,6 +82,24 @@ impl<const WORDS: usize> Blocks<WORDS> {
         Ok(())
     }
 
+    /// Puts right what a task left half done that was ended here: a block is whose it is, and free if it is nobody's.
+    pub fn put_right(&mut self) {
+        (self.some, self.has) = (0, [0; MOST_TASKS]);
+        let words = self.owners.iter().zip(&mut self.free);
+        for (word, (owners, free)) in (0u32..).zip(words) {
+            *free = 0;
+            for (bit, owner) in (0u32..).zip(owners) {
+                match self.has.get_mut(usize::from(*owner)) {
+                    Some(has) => *has = has.saturating_add(1),
+                    None => *free |= 1u64.wrapping_shl(bit),
+                }
+            }
+            if *free != 0 {
+                self.some |= 1u64.wrapping_shl(word);
+            }
+        }
+    }
+
     /// Takes back what a task has that ended; returns how many.
     pub fn free_all(&mut self, task: Task) -> u16 {
         let had = self.has(task);
@@ -90,5 +108,28 @@ impl<const WORDS: usize> Blocks<WORDS> {
             let _ = self.free(task, block);
         }
         had
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Blocks;
+    use crate::Task;
+
+    /// CH-3: no block is lost, and none has two owners, whatever a task was doing when it was ended.
+    #[test]
+    fn what_was_left_half_done_is_put_right() {
+        let [one, other] = [1, 2].map(|number| Task::new(number).expect("a task"));
+        let mut blocks = Blocks::<2>::new(100);
+        for _ in 0..70 {
+            blocks.allocate(one).expect("there is one");
+        }
+        blocks.allocate(other).expect("there is one");
+        blocks.free(one, 3).expect("it is its");
+        let right = blocks.clone();
+        (blocks.free, blocks.some) = ([u64::MAX, 0], 0);
+        blocks.has.fill(9);
+        blocks.put_right();
+        assert_eq!(blocks, right);
     }
 }

@@ -1,5 +1,6 @@
 //! What tasks call: create, end, yield, block, sleep, wake (CH-3). Each function returns when its task is the best one again.
 
+use crate::lock::Taken;
 use crate::{Chosen, Kernel, Lock, Task, Tasks, Who, Word};
 use bulkhead_kernel_abi::Code;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -8,6 +9,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 pub trait Guarded {
     /// Does something to it.
     fn with<R>(&self, what: impl FnOnce(&mut Tasks) -> R) -> R;
+
+    /// Who was inside was ended there and does not come back: what it left half done is put right ([`Tasks::put_right`]), and others may be inside again.
+    fn take_back(&self);
 }
 
 /// The scheduler that tasks share.
@@ -152,10 +156,14 @@ impl<W: Word, G: Guarded> Rt<W, G> {
     pub(crate) fn entered(&self, kernel: &mut impl Kernel, me: Who, token: u64) -> bool {
         for _ in 0..ATTEMPTS {
             match self.lock.take(me) {
-                Some(Ok(())) => return true,
+                Some(Taken::Free) => return true,
+                Some(Taken::Left) => {
+                    self.tasks.take_back();
+                    return true;
+                }
                 None => {}
                 // With the best number, so that nobody in between delays both of them.
-                Some(Err(owner)) => {
+                Some(Taken::By(owner)) => {
                     let timeout_ticks = kernel.now_ticks().saturating_add(LONGEST_STAY_TICKS);
                     if kernel.switch(owner, BEST, timeout_ticks, token).is_err() {
                         return false;
@@ -164,6 +172,20 @@ impl<W: Word, G: Guarded> Rt<W, G> {
             }
         }
         false
+    }
+
+    /// The task that has the lock, which is marked: [`Self::takes_over`].
+    pub(crate) fn marked(&self) -> Option<Task> {
+        self.lock.mark()
+    }
+
+    /// The scheduler's thread enters in place of a task that has ended inside; false when that one has come back since it was marked.
+    pub(crate) fn takes_over(&self, from: Task) -> bool {
+        let is_taken = self.lock.take_over(from);
+        if is_taken {
+            self.tasks.take_back();
+        }
+        is_taken
     }
 
     /// Behind [`Self::entered`].

@@ -42,13 +42,7 @@ impl Scheduler {
     /// What its thread does for ever: takes events, decides, and waits if nobody can run; that was so when it returns false.
     pub fn round<K: Kernel, W: Word, G: Guarded>(&mut self, kernel: &mut K, rt: &Rt<W, G>) -> bool {
         self.take(kernel);
-        // The owner of the lock runs first; it is refused if there is something new.
-        while !rt.entered(kernel, Who::Scheduler, self.token) {
-            self.stale = self.stale.saturating_add(1);
-            if self.take(kernel) == 0 {
-                kernel.rest();
-            }
-        }
+        self.enter(kernel, rt);
         let (taken, mut of, token) = (&mut self.taken, core::mem::take(&mut self.of), self.token);
         let ((chosen, earliest, quantum), _) = rt.do_and_leave(kernel, |tasks, now| {
             // Time may be back since: once in a turn it is tried.
@@ -80,6 +74,27 @@ impl Scheduler {
             Err(_) => self.correct(kernel, rt, |tasks| tasks.is_not_awake(chosen.task)),
         }
         true
+    }
+
+    /// Takes the lock. Its owner runs first, which is refused if there is something new; one that has ended does not run, and the lock is taken from it.
+    fn enter<K: Kernel, W: Word, G: Guarded>(&mut self, kernel: &mut K, rt: &Rt<W, G>) {
+        while !rt.entered(kernel, Who::Scheduler, self.token) {
+            self.stale = self.stale.saturating_add(1);
+            let owner = rt.marked();
+            let news = self.take(kernel);
+            if owner.is_some_and(|owner| self.has_ended(owner) && rt.takes_over(owner)) {
+                return;
+            }
+            if news == 0 {
+                kernel.rest();
+            }
+        }
+    }
+
+    /// The last that was heard of a task is that it has ended, and not that it was begun again behind that.
+    fn has_ended(&self, task: Task) -> bool {
+        let what = self.taken.get(usize::from(task.number())).map_or(0, |(what, _)| *what);
+        what & (Event::ENDED | Event::ACTIVATED) == Event::ENDED
     }
 
     /// Waits for an event, at most until a date: somebody that the kernel lets in meanwhile must not have the core for ever.
@@ -120,11 +135,7 @@ impl Scheduler {
         rt: &Rt<W, G>,
         what: impl FnOnce(&mut crate::Tasks),
     ) {
-        while !rt.entered(kernel, Who::Scheduler, self.token) {
-            if self.take(kernel) == 0 {
-                kernel.rest();
-            }
-        }
+        self.enter(kernel, rt);
         rt.do_and_leave(kernel, |tasks, _| what(tasks));
     }
 }

@@ -172,6 +172,16 @@ impl Tasks {
         Some(answer)
     }
 
+    /// Puts right what somebody left half done who was ended here: the sets say of each task what the task itself says. What that one was about to do to a task is done
+    /// or not.
+    pub fn put_right(&mut self) {
+        (self.dated, self.ready, self.unpaid) = (0, 0, u64::MAX);
+        self.levels.iter_mut().for_each(|level| level.ready = 0);
+        for number in 0..MOST_TASKS as u8 {
+            self.change(Task(number), |_| ());
+        }
+    }
+
     /// Makes a task. It may run when its thread does.
     ///
     /// # Errors
@@ -299,7 +309,8 @@ impl Tasks {
                 one.is_awake = false;
             }
             if has(Event::ENDED) {
-                *one = One { priority: one.priority, ..One::default() };
+                // One that was begun again since is awake; it has to be made again as well.
+                *one = One { priority: one.priority, is_awake: has(Event::ACTIVATED), ..One::default() };
             }
             // What it used is known with each event.
             one.look_ticks = 0;
@@ -360,5 +371,33 @@ impl Tasks {
             return Some(Chosen { task, number: self.number(task), timeout_ticks });
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Event, Task, Tasks};
+
+    /// CH-3: whatever the sets say when a task is ended inside, they say what each task says afterwards.
+    #[test]
+    fn what_was_left_half_done_is_put_right() {
+        let task = |number: u64| Task::new(number).expect("a task");
+        let mut tasks = Tasks::new(100);
+        for (number, priority) in [(0, 4), (1, 4), (2, 9), (63, 63)] {
+            tasks.create(task(number), priority).expect("it is new");
+            tasks.told(task(number), Event::ACTIVATED, 0);
+        }
+        tasks.sleep(task(1), 50);
+        tasks.told(task(2), Event::BLOCKED, 0);
+        let before = tasks.clone();
+        tasks.put_right();
+        let right = tasks.clone();
+        assert_eq!((right.levels, right.ready, right.dated), (before.levels, before.ready, before.dated));
+        for (number, level) in tasks.levels.iter_mut().enumerate() {
+            level.ready = 0x5a5a << number;
+        }
+        (tasks.ready, tasks.dated) = (u64::MAX, 0);
+        tasks.put_right();
+        assert_eq!(tasks, right);
     }
 }

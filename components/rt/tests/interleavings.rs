@@ -306,3 +306,73 @@ fn two_that_wake_each_other_come_to_their_end() {
     );
     println!("{told} orders");
 }
+
+/// Ends task 0 and does something that needs the lock.
+fn ends_first(rt: &TestRt, kernel: &mut Calls, me: Task) {
+    end(task(0));
+    rt.yield_(kernel, me);
+}
+
+/// CH-3, CH-10: a task that is ended at any place of any function keeps nobody out: the others come to their ends.
+#[test]
+fn a_task_that_is_ended_anywhere_keeps_nobody_out() {
+    let mut told = 0;
+    for (function, make) in &functions() {
+        for priority in [1, 4, 6] {
+            let other = || {
+                program(|rt, kernel, me| {
+                    rt.yield_(kernel, me);
+                    own(1);
+                    rt.yield_(kernel, me);
+                    own(2);
+                })
+            };
+            told += tell(
+                || vec![(4, make()), (4, other()), (priority, notified(ends_first))],
+                &[Interrupt::Notify(2)],
+                |s| {
+                    let came = [(1, 2), (2, 2)].iter().all(|point| s.points.contains(point));
+                    assert!(came, "{function}: {:?}", s.points);
+                },
+            );
+        }
+    }
+    println!("{told} orders");
+    assert!(told > 300, "{told}");
+}
+
+/// The same task is made and begun again, in either order: it takes what it left behind, and comes to its end.
+#[test]
+fn a_task_that_is_begun_again_takes_what_it_left_behind() {
+    fn made_again(rt: &TestRt, kernel: &mut Calls, me: Task) {
+        while rt.create(kernel, me, task(0), 4) == Err(Code::Busy) {
+            let until = bulkhead_rt::Kernel::now_ticks(kernel) + 10;
+            rt.sleep(kernel, me, until);
+        }
+    }
+    let first_made = |rt: &TestRt, kernel: &mut Calls, me: Task| {
+        end(task(0));
+        made_again(rt, kernel, me);
+        start(task(0));
+    };
+    let first_begun = |rt: &TestRt, kernel: &mut Calls, me: Task| {
+        end(task(0));
+        start(task(0));
+        made_again(rt, kernel, me);
+    };
+    let mut told = 0;
+    for again in [first_made, first_begun] {
+        for (function, make) in &functions() {
+            told += tell(
+                || vec![(4, make()), (4, program(|rt, kernel, me| rt.yield_(kernel, me))), (1, notified(again))],
+                &[Interrupt::Notify(2)],
+                |s| {
+                    let came = [(0, SECOND_LIFE), (2, 2)].iter().all(|point| s.points.contains(point));
+                    assert!(came, "{function}: {:?}", s.points);
+                },
+            );
+        }
+    }
+    println!("{told} orders");
+    assert!(told > 200, "{told}");
+}

@@ -31,6 +31,15 @@ impl<T> Alone<T> {
         self.is_taken.store(false, Ordering::Release);
         answer
     }
+
+    /// Lets others in again, though somebody is inside: a thread that was ended there. What it was doing is done or not, in part perhaps, so the value is to be one of
+    /// which each field by itself may have any value of its type.
+    ///
+    /// # Safety
+    /// Who is inside does not continue there.
+    pub unsafe fn take_back(&self) {
+        self.is_taken.store(false, Ordering::Release);
+    }
 }
 
 #[cfg(test)]
@@ -47,5 +56,8 @@ mod tests {
         assert!(catch_unwind(inside_twice).is_err());
         // Nobody knows what the one that ended left there.
         assert!(catch_unwind(AssertUnwindSafe(|| alone.with(|value| *value))).is_err());
+        // SAFETY: both have been unwound.
+        unsafe { alone.take_back() };
+        assert_eq!(alone.with(|value| *value), 4);
     }
 }

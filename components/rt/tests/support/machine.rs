@@ -67,6 +67,12 @@ impl Claims for Fake {
     fn set_server(&mut self, _: u16, _: [u64; 2], _: u64) -> Result<(), Code> {
         Err(Code::Denied)
     }
+    fn give_back(&mut self, _: u64) -> bool {
+        false
+    }
+    fn drop_claim(&mut self, _: u16) -> bool {
+        false
+    }
     fn destroy_server(&mut self, _: u16, _: u64) -> Result<(), Code> {
         Err(Code::Denied)
     }

@@ -9,7 +9,7 @@ mod machine;
 
 use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::boot::{BootHeader, ComponentRow, EndPointRow, SchedulerRow, ServerRow, Tables, ThreadRow};
-use bulkhead_kernel_abi::call::Call;
+use bulkhead_kernel_abi::call::{Call, ThreadOperation};
 use bulkhead_kernel_abi::{Capability, Kind, NONE};
 use bulkhead_objects::{
     Choice, Component, EndPoint, NEVER, Objects, Outcome, Position, Room, Scheduler as Holder, Thread, ThreadState,
@@ -17,7 +17,7 @@ use bulkhead_objects::{
 use bulkhead_rt::{Event, Guarded, Kernel, Lock, Rt, Scheduler, Task, Tasks, Who, Word};
 pub(crate) use machine::Fake;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What a coroutine stops for.
@@ -67,17 +67,24 @@ impl Word for StopWord {
     }
 }
 
-/// The state; two that are inside at once are a panic.
+/// The state, and whether somebody is inside; two at once are a panic.
 #[derive(Clone)]
-pub(crate) struct Alone(Arc<Mutex<Tasks>>);
+pub(crate) struct Alone(Arc<(Mutex<Tasks>, AtomicBool)>);
 
 impl Guarded for Alone {
     fn with<R>(&self, what: impl FnOnce(&mut Tasks) -> R) -> R {
-        let mut tasks = self.0.try_lock().expect("one at a time is inside");
+        let (tasks, is_taken) = &*self.0;
+        assert!(!is_taken.swap(true, Ordering::SeqCst), "one at a time is inside");
         stop(Stop::Access);
-        let answer = what(&mut tasks);
+        let answer = what(&mut tasks.lock().expect("no test panics inside"));
         stop(Stop::Access);
+        is_taken.store(false, Ordering::SeqCst);
         answer
+    }
+    fn take_back(&self) {
+        let (tasks, is_taken) = &*self.0;
+        tasks.lock().expect("no test panics inside").put_right();
+        is_taken.store(false, Ordering::SeqCst);
     }
 }
 
@@ -135,6 +142,27 @@ pub(crate) fn receive(me: Task, deadline_ticks: u64) -> bool {
     code(stop(Stop::Call(Call::Receive, [slot, 2, deadline_ticks, 0, 0, 0, 0, 0]))).is_ok()
 }
 
+/// Ends a task's thread, wherever that is.
+pub(crate) fn end(task: Task) {
+    let thread = THREAD + 1 + u64::from(task.number());
+    let _ = stop(Stop::Call(Call::Thread, [ThreadOperation::Stop.number(), thread, 0, 0, 0, 0, 0, 0]));
+}
+
+/// Begins it again: with the program [`second_life`].
+pub(crate) fn start(task: Task) {
+    let thread = THREAD + 1 + u64::from(task.number());
+    let _ = stop(Stop::Call(Call::Thread, [ThreadOperation::Start.number(), thread, 0, 0, 0, 0, 0, 0]));
+}
+
+/// What a task does that was begun again.
+fn second_life(rt: &TestRt, kernel: &mut Calls, me: Task) {
+    rt.yield_(kernel, me);
+    own(SECOND_LIFE);
+}
+
+/// The point of a task that was begun again.
+pub(crate) const SECOND_LIFE: u64 = 99;
+
 /// Computes.
 pub(crate) fn work(ticks: u64) {
     stop(Stop::Work(ticks));
@@ -169,6 +197,7 @@ pub(crate) struct Subsystem<'a> {
     /// Work that each was stopped in.
     left: Vec<u64>,
     state: Alone,
+    rt: Arc<TestRt>,
     /// A task is inside a function of ChaosRT: it has left its own code and not come back.
     pub(crate) inside: Vec<bool>,
     /// Ticks that each thread has run.
@@ -283,7 +312,7 @@ pub(crate) fn subsystem(quantum: u64, tasks: Vec<(u8, Program)>, test: impl FnOn
     for (number, (priority, _)) in (0..).zip(&tasks) {
         state.create(Task::new(number).expect("a task"), *priority).expect("it is new");
     }
-    let state = Alone(Arc::new(Mutex::new(state)));
+    let state = Alone(Arc::new((Mutex::new(state), AtomicBool::new(false))));
     let rt = Arc::new(Rt::new(Lock::on(StopWord::default()), state.clone()));
     let priorities: Vec<u8> = tasks.iter().map(|(priority, _)| *priority).collect();
     let rows = Rows::new(count as u16);
@@ -295,8 +324,21 @@ pub(crate) fn subsystem(quantum: u64, tasks: Vec<(u8, Program)>, test: impl FnOn
     let (inside, ran) = (vec![false; count], vec![0; count + 1]);
     let (finds, left) = (vec![Finds::Nothing; count + 1], vec![0; count + 1]);
     let points = Vec::new();
-    let mut made =
-        Subsystem { objects, world, bodies, finds, left, state, inside, ran, priorities, points, steps: 0, idles: 0 };
+    let mut made = Subsystem {
+        objects,
+        world,
+        bodies,
+        finds,
+        left,
+        state,
+        rt,
+        inside,
+        ran,
+        priorities,
+        points,
+        steps: 0,
+        idles: 0,
+    };
     test(&mut made);
 }
 
@@ -416,6 +458,19 @@ impl Subsystem<'_> {
         registers.x[..x.len()].copy_from_slice(x);
         registers.pc = registers.pc.wrapping_add(4);
         assert_eq!(self.objects.call(&mut self.world, call.number()), Outcome::Done);
+        if call == Call::Thread {
+            self.follow_ends(x);
+        }
+    }
+
+    /// Somebody was ended, wherever it was, or begun again.
+    fn follow_ends(&mut self, x: &[u64]) {
+        let thread = (x[1] - THREAD) as usize;
+        let task = thread - 1;
+        (self.inside[task], self.finds[thread], self.left[thread]) = (false, Finds::Nothing, 0);
+        if x[0] == ThreadOperation::Start.number() {
+            self.bodies[thread] = body(self.rt.clone(), task as u64, Box::new(second_life));
+        }
     }
 
     /// The thread computes, and loses the core at each date until it is done.
@@ -435,7 +490,7 @@ impl Subsystem<'_> {
         if self.inside.iter().enumerate().any(|(other, inside)| *inside && other != task) {
             return;
         }
-        let mut tasks = self.state.0.lock().expect("nobody is inside").clone();
+        let mut tasks = self.state.0.0.lock().expect("no test panics inside").clone();
         let priority = self.priorities[task];
         let best = tasks.choose(self.world.now).map(|chosen| chosen.task);
         let best = best.map(|best| self.priorities[usize::from(best.number())]);
