@@ -48,6 +48,11 @@ const COUNTS: u64 = 7;
 
 /// Forks as often as the number above says, looks that nothing of it is shared, and exits with how often that was so.
 const WORKS: u64 = 9;
+/// Forks as often as it can, and its forks do, and they never end: they are taken apart after this long.
+const BOMB: u64 = 6;
+const BOMB_MS: u64 = 100;
+/// Of the counter, on the emulator.
+const TICKS_PER_MS: u64 = 62_500;
 /// How often a child that works forks.
 const FORKS: u64 = 2;
 /// Milliseconds between two times that all are made.
@@ -106,7 +111,10 @@ fn with_more(role: u64) -> u64 {
 
 /// One child that is given this argument, from its beginning to its end.
 fn run(role: u64, argument: u64) {
-    let share = Share { pages: 96, components: 1, threads: 1, regions: 1 };
+    let share = match role {
+        BOMB => Share { pages: 300, components: 12, threads: 12, regions: 1 },
+        _ => Share { pages: 96, components: 1, threads: 1, regions: 1 },
+    };
     let bits = match process::spawn(worker(), argument, made(), given(), share) {
         Ok(bits) => bits,
         Err(code) => {
@@ -115,6 +123,10 @@ fn run(role: u64, argument: u64) {
         }
     };
     created::count().add(1);
+    if role == BOMB {
+        let _ = receive(0, call::counter_ticks() + BOMB_MS * TICKS_PER_MS);
+        return println!("spawner: {role} is taken apart {:?}", process::destroy(child()));
+    }
     let mut ends = 0;
     loop {
         match receive(told(), 0) {

@@ -42,6 +42,9 @@ const WORKS: u64 = 9;
 const CHILD: u64 = PROCESS_SLOTS as u64 - 1;
 const REGION: u64 = PROCESS_SLOTS as u64 - 2;
 const PART: u64 = PROCESS_SLOTS as u64 - 3;
+/// Slots for forks of a bomb, and pages that are too few for one.
+const MOST_FORKS: u64 = 16;
+const LEAST_PAGES: u32 = 16;
 /// Where memory is mapped.
 const ADDRESS: u64 = 0x1000_0000;
 
@@ -156,30 +159,20 @@ fn maps() {
 }
 
 fn bomb() {
-    let mut share = Share { pages: 200, components: 30, threads: 0, regions: 0 };
-    for round in 0_u64.. {
-        match process::fork(made(), share) {
-            // What it has is less than what its parent has.
-            Ok(Fork::Child) => {
-                share = Share {
-                    pages: share.pages.saturating_sub(40),
-                    components: share.components.saturating_sub(1),
-                    ..share
-                }
+    // What a child may have is less than what its parent has; it forks as well.
+    let mut share = Share { pages: 200, components: 8, threads: 8, regions: 0 };
+    let mut forks = 0;
+    while forks < MOST_FORKS {
+        match process::fork(Made { to: CHILD - forks, ..made() }, share) {
+            Ok(Fork::Child) => forks = 0,
+            Ok(Fork::Parent(_)) => forks += 1,
+            Err(_) if share.components != 0 => {
+                (share.components, share.threads) = (share.components / 2, share.components / 2)
             }
-            Ok(Fork::Parent(_)) => {
-                // Another one, and another one.
-                let _ = process::copy_capability(CHILD, PART, 0);
-            }
+            Err(_) if share.pages >= LEAST_PAGES => share.pages -= LEAST_PAGES / 2,
             Err(code) => {
-                if round == 0 {
-                    println!("bomb: {code:?}");
-                }
-                share.pages /= 2;
-                share.components /= 2;
-                if share.pages < 20 {
-                    break;
-                }
+                println!("bomb: {forks} forks, then {code:?}");
+                break;
             }
         }
     }

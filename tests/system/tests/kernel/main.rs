@@ -1,6 +1,7 @@
 //! The real-time kernel: the same bytes on the bare board and as a partition in `mapped`, in `direct` and on a shared core.
 
 mod aborted;
+mod bombs;
 mod broken;
 mod calls;
 mod chaos;
