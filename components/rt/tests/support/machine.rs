@@ -73,6 +73,9 @@ impl Claims for Fake {
     fn drop_claim(&mut self, _: u16) -> bool {
         false
     }
+    fn free_claims(&self) -> u64 {
+        0
+    }
     fn destroy_server(&mut self, _: u16, _: u64) -> Result<(), Code> {
         Err(Code::Denied)
     }
