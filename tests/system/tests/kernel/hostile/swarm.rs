@@ -76,6 +76,7 @@ fn image(swarm: Swarm, rounds: u64) -> Vec<u8> {
         bindings: Vec::new(),
         shares: swarm.shares,
         wires: Vec::new(),
+        server_names: Vec::new(),
         processes: bulkhead_instance::Processes::default(),
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
