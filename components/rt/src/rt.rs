@@ -61,7 +61,7 @@ impl<W: Word, G: Guarded> Rt<W, G> {
     /// `Gone` when there is none.
     pub fn end(&self, kernel: &mut impl Kernel, me: Task, task: Task) -> Result<(), Code> {
         if me == task {
-            return self.inside(kernel, Who::Task(me), |tasks, _| tasks.end(task)).0;
+            return self.inside(kernel, Who::Task(me), |tasks, _| tasks.leave(me)).0;
         }
         self.act(kernel, me, |tasks| tasks.end(task))
     }

@@ -69,6 +69,8 @@ enum Waits {
 struct One {
     priority: u8,
     is_created: bool,
+    /// It has ended itself, and its thread is on its way home.
+    is_leaving: bool,
     /// The kernel says so.
     is_awake: bool,
     /// The kernel refused to run it: nothing pays.
@@ -88,7 +90,7 @@ struct One {
 
 impl One {
     fn is_ready(&self) -> bool {
-        self.is_created && self.is_awake && !self.is_unpaid && self.waits == Waits::Nothing
+        (self.is_created || self.is_leaving) && self.is_awake && !self.is_unpaid && self.waits == Waits::Nothing
     }
 }
 
@@ -131,6 +133,7 @@ impl Tasks {
         const ONE: One = One {
             priority: 0,
             is_created: false,
+            is_leaving: false,
             is_awake: false,
             is_unpaid: false,
             waits: Waits::Nothing,
@@ -191,7 +194,7 @@ impl Tasks {
             return Err(Code::BadArgument);
         }
         let one = self.one(task);
-        if one.is_created {
+        if one.is_created || one.is_leaving {
             return Err(Code::Busy);
         }
         self.change(task, |to| *to = One { priority, is_created: true, is_awake: one.is_awake, ..One::default() });
@@ -205,6 +208,17 @@ impl Tasks {
     pub fn end(&mut self, task: Task) -> Result<(), Code> {
         self.existing(task)?;
         self.change(task, |one| (one.is_created, one.waits) = (false, Waits::Nothing));
+        Ok(())
+    }
+
+    /// Ends the task that runs. It may be chosen until its thread has ended: one that lost the core on its way home would stay there for ever, and its scheduler wait for it.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub fn leave(&mut self, me: Task) -> Result<(), Code> {
+        self.end(me)?;
+        self.runs(me);
+        self.change(me, |one| one.is_leaving = true);
         Ok(())
     }
 
@@ -376,7 +390,22 @@ impl Tasks {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Task, Tasks};
+    use super::{Code, Event, Task, Tasks};
+
+    /// CH-3: who ends itself and loses the core before its thread has ended is chosen again.
+    #[test]
+    fn who_ends_itself_comes_home() {
+        let me = Task::new(3).expect("a task");
+        let mut tasks = Tasks::new(100);
+        tasks.create(me, 4).expect("it is new");
+        tasks.told(me, Event::ACTIVATED, 0);
+        assert_eq!(tasks.leave(me), Ok(()));
+        assert_eq!(tasks.create(me, 4), Err(Code::Busy), "its thread is there");
+        assert_eq!((tasks.choose(10).map(|chosen| chosen.task), tasks.is_over()), (Some(me), false));
+        tasks.told(me, Event::ENDED, 20);
+        assert_eq!((tasks.choose(40), tasks.is_over(), tasks.leave(me)), (None, true, Err(Code::Gone)));
+        assert_eq!(tasks.create(me, 4), Ok(()));
+    }
 
     /// CH-3: whatever the sets say when a task is ended inside, they say what each task says afterwards.
     #[test]
