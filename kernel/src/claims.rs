@@ -489,8 +489,17 @@ impl Servers<'_> {
     }
 
     /// A claim that is due expires at once, since somebody uses it; others are before it perhaps.
+    #[inline]
     fn expire_one(&mut self, claim: u16) {
         let (claim, now) = (byte(claim), self.now_ticks());
+        if self.room.shares.claims.claim(claim).is_some_and(|one| one.expires_ticks() <= now) {
+            self.expire_now(claim);
+        }
+    }
+
+    #[inline(never)] // Rare.
+    fn expire_now(&mut self, claim: u8) {
+        let now = self.now_ticks();
         let ShareRoom { claims, state, .. } = &mut self.room.shares;
         let server = claims.claim(claim).and_then(|one| one.root());
         if claims.expire_one(claim, now) {

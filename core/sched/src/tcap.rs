@@ -176,10 +176,16 @@ impl Claim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims<const CLAIMS: usize, const SERVERS: usize> {
     claims: [Claim; CLAIMS],
+    /// Numbers that have one, a bit each.
+    taken: u64,
     /// What finite claims may still use, by root.
     reserved: [u64; SERVERS],
     /// When finite claims end.
     expiries: Dates<CLAIMS>,
+}
+
+const fn bit(number: u8) -> u64 {
+    1u64.wrapping_shl(number as u32)
 }
 
 impl<const CLAIMS: usize, const SERVERS: usize> Default for Claims<CLAIMS, SERVERS> {
@@ -192,7 +198,7 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
     /// No claims.
     #[must_use]
     pub const fn new() -> Self {
-        Self { claims: [NO_CLAIM; CLAIMS], reserved: [0; SERVERS], expiries: Dates::new() }
+        Self { claims: [NO_CLAIM; CLAIMS], taken: 0, reserved: [0; SERVERS], expiries: Dates::new() }
     }
 
     /// Makes it what [`Self::new`] is, field by field where it lies: the value of the whole is larger than a kernel's stack. Bytes that are all zero are
@@ -201,7 +207,7 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         for claim in &mut self.claims {
             *claim = NO_CLAIM;
         }
-        self.reserved = [0; SERVERS];
+        (self.taken, self.reserved) = (0, [0; SERVERS]);
         self.expiries = Dates::new();
     }
 
@@ -240,6 +246,7 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         }
         let place = self.claims.get_mut(usize::from(number)).filter(|place| !place.exists);
         *place.ok_or(TcapError::Number)? = claim;
+        self.taken |= bit(number);
         Ok(())
     }
 
@@ -276,19 +283,15 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
             return Err(TcapError::Busy);
         }
         self.empty(number);
-        if let Some(claim) = self.claim_mut(number) {
-            *claim = NO_CLAIM;
-        }
+        self.forget(number);
         Ok(())
     }
 
     /// Numbers without a claim, a bit each.
     #[must_use]
     pub fn free(&self) -> u64 {
-        (0u32..)
-            .zip(&self.claims)
-            .filter(|(_, claim)| !claim.exists)
-            .fold(0, |set, (number, _)| set | 1u64.wrapping_shl(number))
+        let all = if CLAIMS < 64 { bit(CLAIMS as u8).wrapping_sub(1) } else { u64::MAX };
+        all & !self.taken
     }
 
     /// Takes away the time of one claim on a server that does not go with it; false when there is none. For who ends a server in slices.
@@ -300,8 +303,15 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
 
     /// A server is no more, of which nobody else has anything ([`Self::drop_one`]): the claim that went with it ends.
     pub fn drop_own(&mut self, number: u8) {
-        if let Some(claim) = self.claim_mut(number).filter(|claim| claim.goes_with_server) {
+        if self.claim(number).is_some_and(|claim| claim.goes_with_server) {
+            self.forget(number);
+        }
+    }
+
+    fn forget(&mut self, number: u8) {
+        if let Some(claim) = self.claim_mut(number) {
             *claim = NO_CLAIM;
+            self.taken &= !bit(number);
         }
     }
 

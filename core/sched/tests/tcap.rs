@@ -167,6 +167,7 @@ fn refusals() {
     assert_eq!([(); 4].map(|()| claims.drop_one(0)), [true, false, false, false], "one has something of it");
     claims.drop_own(0);
     claims.drop_own(4);
+    assert_eq!(claims.free(), 0xff89, "1, 2, 4, 5 and 6 are taken");
     assert_eq!((claims.claim(0).is_none(), claims.claim(4).and_then(|claim| claim.root())), (true, None));
     assert_eq!(claims.reserved_ticks(0), 0);
 }
