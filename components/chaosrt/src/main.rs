@@ -54,7 +54,7 @@ impl Guarded for Memory {
     }
 
     fn take_back(&self) {
-        // SAFETY: `components/rt` asks for it when the kernel has ended the thread that had the lock, or when that thread comes anew, which it does not from inside. Blocks are
+        // SAFETY: `components/rt` asks for it when the kernel has ended the thread that had the lock, or when that thread comes again, which it does not from inside. Blocks are
         // guarded by the same lock, so the same thread was in there, or none.
         unsafe {
             self.0.take_back();

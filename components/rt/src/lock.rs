@@ -2,10 +2,10 @@
 //!
 //! A task can be ended anywhere, by its own component or by its supervisor, and one that is ended inside keeps the word. The kernel tells the scheduler's thread of each end, so that
 //! thread takes the word over ([`Lock::mark`], [`Lock::take_over`]). A task that is begun again, or that was brought out because a component between was ended, finds
-//! itself to be the owner when it comes: nobody is inside twice, so it left the word behind, and takes it anew.
+//! itself to be the owner when it comes: nobody is inside twice, so it left the word behind, and takes it again.
 //!
 //! The thread that takes over knows of an end by an event, which may be old: the task may have been begun again and be inside since. So it marks the word first, then looks for newer
-//! events, and takes over what still has the mark; a task that takes its own word anew removes it.
+//! events, and takes over what still has the mark; a task that takes its own word again removes it.
 
 use crate::{MOST_TASKS, Task, Who};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -104,7 +104,7 @@ impl<W: Word> Lock<W> {
         Some(task)
     }
 
-    /// The scheduler's thread takes a word over that it has marked; false when the task has given it back or taken it anew.
+    /// The scheduler's thread takes a word over that it has marked; false when the task has given it back or taken it again.
     pub(crate) fn take_over(&self, from: Task) -> bool {
         let marked = owner(Who::Task(from)) | CONTENDED | MARKED;
         self.0.compare_exchange(marked, owner(Who::Scheduler)).is_ok()

@@ -88,7 +88,7 @@ fn mistakes_that_records_promise_to_refuse_have_fixtures() {
             for code in codes.filter(|word| word.starts_with("BH")) {
                 let gives = |name: &&str| folders.iter().any(|folder| expects(folder, name, code));
                 let is_elsewhere = row[3].contains('/');
-                assert!(is_elsewhere || names.iter().any(|name| gives(&name)), "{record}: {row:?} and no {code}");
+                assert!(is_elsewhere || names.iter().any(gives), "{record}: {row:?} and no {code}");
                 shown += 1;
             }
         }

@@ -42,7 +42,7 @@ struct Only(UnsafeCell<State>);
 // SAFETY: one core, and the kernel runs with interrupts masked from an entry to its return: what runs here is alone.
 unsafe impl Sync for Only {}
 
-/// Not in [`super::Core`]: what the kernel's own ways work on stays where it is, in each kernel and whoever declares floating point.
+/// Not in [`super::Core`]: what the kernel's own ways work on stays where it is, in each kernel, no matter who declares floating point.
 static STATE: Only = Only(UnsafeCell::new(State { address: 0, threads: 0, owner: None }));
 
 /// Says where the places of so many threads are, from a physical address on. Without it there are none.

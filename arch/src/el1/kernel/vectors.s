@@ -64,7 +64,7 @@ bulkhead_kernel_slow:
     mov     x0, #0                                      // `Kind::Synchronous`
     b       bulkhead_kernel_entry
     .balign 128
-    stp     x0, x1, [sp]
+    stp     x0, x1, [sp]                                // the entry counts on both being stored
 bulkhead_kernel_interrupt:
     mov     x0, #1                                      // `Kind::Interrupt`: nothing was asked for
     b       bulkhead_kernel_entry
@@ -101,12 +101,12 @@ bulkhead_kernel_interrupt:
 .macro CLOSE register
     msr     CPACR_EL1, xzr                          // their use is a fault again
     adr     \register, bulkhead_kernel_vectors
-    msr     VBAR_EL1, \register                     // the first table
+    msr     VBAR_EL1, \register                     // the first table, whose fast path knows nothing of these registers
 .endm
 
 .balign 2048
 .globl bulkhead_kernel_open_vectors
-bulkhead_kernel_open_vectors:
+bulkhead_kernel_open_vectors:                           // what EL1 itself does is never right, in this table either
     FATAL 0
 // x0 = 528 bytes: v0 to v31, then FPCR and FPSR.
 .globl bulkhead_kernel_save_floating_point
@@ -134,11 +134,11 @@ bulkhead_kernel_load_floating_point:
     FATAL 7
     // From EL0, AArch64.
     .balign 128
-    stp     x9, x10, [sp, #72]
+    stp     x9, x10, [sp, #72]                          // as the usual vector has them stored
     CLOSE   x9
     b       bulkhead_kernel_synchronous
     .balign 128
-    stp     x0, x1, [sp]
+    stp     x0, x1, [sp]                                // as the usual vector has them stored
     CLOSE   x0
     b       bulkhead_kernel_interrupt
     FATAL 10
