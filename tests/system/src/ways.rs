@@ -77,8 +77,9 @@ const MADE_TICKS: u64 = 625_000;
 /// The number of the scheduler in vectors.
 const ID: u16 = 1;
 
-/// A sporadic server without turns.
-pub(crate) fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
+/// A sporadic server without turns; budget and period in ticks.
+#[must_use]
+pub fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
     ServerRow {
         rule: Rule::Sporadic.number(),
         flags: ServerFlag::DispatchAnchor.number(),

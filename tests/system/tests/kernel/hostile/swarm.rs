@@ -9,7 +9,7 @@ use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, ServerRow, TcapRow};
 use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, NONE};
 use bulkhead_system_tests::kernel::{Place, run};
 use bulkhead_system_tests::system::guest;
-use bulkhead_words::{Rule, ServerFlag};
+use bulkhead_system_tests::ways::sporadic;
 
 /// Roles of the component's threads.
 const WAKES: u64 = 1;
@@ -22,22 +22,6 @@ const MILLISECOND: u64 = 62_500;
 const ID: u16 = 1;
 /// As many as an instance has room for beside the others.
 const MOST: u16 = 56;
-
-fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
-    ServerRow {
-        rule: Rule::Sporadic.number(),
-        flags: ServerFlag::DispatchAnchor.number(),
-        budget_ticks,
-        period_ticks,
-        smallest_chunk_ticks: 1000,
-        chunks: 16,
-        level,
-        background: 255,
-        holder: NONE,
-        band: NONE,
-        ..ServerRow::default()
-    }
-}
 
 fn capability(kind: Kind, object: u16) -> Capability {
     Capability { kind: kind.number(), rights: kind.rights(), object, grant: 1, ..Capability::NULL }
