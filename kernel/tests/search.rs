@@ -26,7 +26,7 @@ use rows::{
 use std::collections::{BTreeMap, BTreeSet};
 use support::{room, time_room};
 
-/// One case in so many of the usual number: each is a boot and many calls.
+/// One case in this number of the usual number: each is a boot and many calls.
 const DIVISOR: u64 = 500;
 const STEPS: u64 = 250;
 /// Entries in a row that may leave the counter where it is.

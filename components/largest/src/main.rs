@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 bulkhead_component::entry!(main);
 
 bulkhead_component::export! {
-    /// Enters itself so many times more, and does not come back from there.
+    /// Enters itself `more` times, and does not come back from there.
     fn deep(_token, more) {
         if more == 0 {
             // A line that is not at its end.

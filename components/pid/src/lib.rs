@@ -66,7 +66,7 @@ pub fn smoothed(before: f64, value: f64) -> f64 {
     before + (value - before) / 8.0
 }
 
-/// The bits of all temperatures of so many periods, mixed into one word: each bit of each of them decides it.
+/// The bits of all temperatures of all periods, mixed into one word: each bit of each of them decides it.
 #[must_use]
 pub fn trajectory(target: f64, periods: u64, mut smooth: impl FnMut(f64, f64) -> f64) -> u64 {
     let (mut control, mut measured, mut word) = (Loop::new(target), 0.0, 0);

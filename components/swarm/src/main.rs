@@ -6,9 +6,9 @@
 #![no_main]
 
 use bulkhead_component::call::{counter_ticks, receive};
+use bulkhead_component::println;
 use bulkhead_component::schedule::{claim, create_server, delegate, destroy_server};
 use bulkhead_component::task;
-use bulkhead_component::{Code, println};
 
 bulkhead_component::entry!(main);
 
@@ -20,8 +20,6 @@ const IS_TOLD: u64 = 2;
 const LENDS: u64 = 3;
 /// Ends all servers of its band at once, and makes one when all of their time is back.
 const MAKES: u64 = 4;
-/// Lends its band's server to all claims, and ends that one.
-const DROPS: u64 = 5;
 
 const OWN_CLAIM: u64 = 1;
 const BAND: u64 = 2;
@@ -41,7 +39,6 @@ fn main(argument: u64) {
         WAKES => wake(times),
         LENDS => lend(count, times),
         MAKES => make(count, times),
-        DROPS => drop_claims(count, times),
         IS_TOLD => spin(u64::MAX),
         _ => {}
     }
@@ -120,12 +117,4 @@ fn make(count: u64, times: u64) {
         spin(counter_ticks() + 3 * PERIOD_TICKS);
     }
     println!("maker: over");
-}
-
-fn drop_claims(count: u64, times: u64) {
-    for _ in 0..times {
-        let lent_until = lend_parts(count);
-        println!("lent {}, ended {:?}", lent_until != 0, destroy_server(FIRST_SERVER).map_err(|code: Code| code));
-        spin(counter_ticks() + 3 * PERIOD_TICKS);
-    }
 }

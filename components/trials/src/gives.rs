@@ -20,7 +20,7 @@ const MOST: usize = 1024;
 /// From when to when it worked: not on a stack, which each role has.
 static RAN: [[AtomicU64; 2]; MOST] = [const { [AtomicU64::new(0), AtomicU64::new(0)] }; MOST];
 
-/// Gives twice for each of so many signals, of which only the second is told.
+/// Gives twice for each of `times` signals, of which only the second is told.
 pub(crate) fn give(times: u64) {
     let (mut date, mut refused) = (call::counter_ticks() + CLIENT_PERIOD, 0_u64);
     for time in 0..times {

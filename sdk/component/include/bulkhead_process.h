@@ -128,7 +128,7 @@ static inline uint64_t bulkhead_destroy(uint64_t slot) {
     return words[0] == BULKHEAD_OK ? bulkhead_capability_delete(slot) : words[0];
 }
 
-/* Makes a region of so many pages, which are zeros when they are mapped first and are the quota's until then. */
+/* Makes a region of this number of pages, which are zeros when they are mapped first and are the quota's until then. */
 static inline uint64_t bulkhead_region_create(uint64_t quota, uint64_t pages, uint64_t to) {
     uint64_t words[8] = {BULKHEAD_MEMORY_CREATE, quota, pages, to};
     bulkhead_call(BULKHEAD_CALL_MEMORY, words);

@@ -207,7 +207,7 @@ fn memory(arguments: [u64; 8]) -> Result<u64, Code> {
     done(call::<{ Call::Memory.number() }>(arguments)).map(|answer| answer[1])
 }
 
-/// Makes a region of so many pages, which are zeros when they are mapped first, and are the quota's until then.
+/// Makes a region of this number of pages, which are zeros when they are mapped first, and are the quota's until then.
 ///
 /// # Errors
 /// `Full`, `Denied`, `BadArgument`.

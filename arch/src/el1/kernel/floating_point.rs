@@ -45,10 +45,10 @@ unsafe impl Sync for Only {}
 /// Not in [`super::Core`]: what the kernel's own ways work on stays where it is, in each kernel, no matter who declares floating point.
 static STATE: Only = Only(UnsafeCell::new(State { address: 0, threads: 0, owner: None }));
 
-/// Says where the places of so many threads are, from a physical address on. Without it there are none.
+/// Says where the places of this number of threads are, from a physical address on. Without it there are none.
 ///
 /// # Safety
-/// Called once, at boot. The kernel's half maps so many times [`FLOATING_POINT_BYTES`] there at their physical addresses, writable and never executable, from the start
+/// Called once, at boot. The kernel's half maps [`FLOATING_POINT_BYTES`] for each of them there at their physical addresses, writable and never executable, from the start
 /// of a page on, and nothing in Rust is in them.
 pub unsafe fn set_places(address: u64, threads: u16) {
     // SAFETY: see `Only`; nobody has a reference.
