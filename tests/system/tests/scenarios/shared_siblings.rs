@@ -54,13 +54,15 @@ fn storms_to_a_sibling_whose_start_waits() {
     assert_eq!(stage.word("attacker", AWAKE), 0, "vCPU 1 was never loaded");
 }
 
-/// The target itself is switched on and off: each time that it is on again its core has heard of it once.
+/// The target itself is switched on and off: each time that it is on again its core has heard of it once. Its report that it is off may
+/// come behind the next start, of which its core takes the interrupt at that instant and has not said so yet: the core of vCPU 0, which cannot
+/// know that, calls it once more. So a start enters twice at most; a host that stops a core between these two steps shows it.
 #[test]
 fn a_sibling_is_switched_on_and_off() {
     let mut stage = Stage::new(AT_ONCE, |_| vec![]);
     let pairs = stage.storm(PAIR, 1, OWN_PAIRS);
     assert_eq!(pairs.done, OWN_PAIRS);
-    assert!(pairs.entries <= OWN_PAIRS, "{} entries by {OWN_PAIRS} starts", pairs.entries);
+    assert!(pairs.entries <= 2 * OWN_PAIRS, "{} entries by {OWN_PAIRS} starts", pairs.entries);
     assert_eq!(stage.word("attacker", AWAKE), 0);
 }
 
