@@ -158,14 +158,22 @@ pub fn of_secure_monitor() -> Result<CodeLines, String> {
 }
 
 fn of_folder(folder: &str, part: Part) -> Result<CodeLines, String> {
+    let files = crate::files(&[folder], &[".rs", ".s"]).into_iter().filter(|(path, _)| is_compiled(path, part));
+    let absent: Vec<&str> = OF_NO_PART.iter().chain(absent(part).items).copied().collect();
+    of_files(files, &absent)
+}
+
+/// Counts files, without items under these attributes.
+pub(crate) fn of_files(
+    files: impl IntoIterator<Item = (String, String)>,
+    absent: &[&str],
+) -> Result<CodeLines, String> {
     let mut lines = CodeLines::default();
-    for (path, text) in crate::files(&[folder], &[".rs", ".s"]).into_iter().filter(|(path, _)| is_compiled(path, part))
-    {
+    for (path, text) in files {
         if path.ends_with(".s") {
             lines.assembly += assembly(&text);
         } else {
-            let absent = OF_NO_PART.iter().chain(absent(part).items);
-            let text = absent.fold(text, |text, attribute| without_items(attribute, &text));
+            let text = absent.iter().fold(text, |text, attribute| without_items(attribute, &text));
             lines.rust += rust(&formatted(&text).map_err(|error| format!("{path}: {error}"))?);
         }
     }
@@ -173,7 +181,7 @@ fn of_folder(folder: &str, part: Part) -> Result<CodeLines, String> {
 }
 
 /// The text with spaces in place of items under an attribute.
-fn without_items(attribute: &str, text: &str) -> String {
+pub(crate) fn without_items(attribute: &str, text: &str) -> String {
     let mut kept = text.as_bytes().to_vec();
     for range in items_under(attribute, text, &Source::new(text).code()) {
         kept[range].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');

@@ -11,6 +11,7 @@
 
 pub mod code_lines;
 pub mod items;
+pub mod kernel_lines;
 pub mod page;
 pub mod promises;
 pub mod reasons;

@@ -4,7 +4,7 @@ use bulkhead_abi::Part;
 use bulkhead_ledger::promises::{self, State};
 use bulkhead_ledger::requirements::{citations, measured, page as requirements_page};
 use bulkhead_ledger::specification::requirements;
-use bulkhead_ledger::{code_lines, page, unsafe_sites};
+use bulkhead_ledger::{code_lines, kernel_lines, page, unsafe_sites};
 use std::collections::BTreeSet;
 
 /// Most code lines of a part (`docs/specification/`: what an assessor has to read).
@@ -66,6 +66,24 @@ fn the_part_devices_adds_what_its_record_says() {
     let [shared, devices] = [Part::Shared, Part::Devices].map(|part| code_lines::total(part).unwrap());
     println!("devices: {} lines more than shared", devices - shared);
     assert!(devices - shared <= DEVICES, "{devices} code lines in `devices`, {shared} in `shared`");
+}
+
+/// Row 15 of the kernel promised 9,000 lines at EL1, and 6,000 besides scheduling and channels (CH-61). Both are missed; this is what there may be now.
+const AT_EL1: [usize; 2] = [18_900, 12_800];
+
+#[test]
+fn code_at_el1_stays_below_the_ceiling() {
+    let crates = kernel_lines::of_kernel().unwrap();
+    for (name, lines) in &crates {
+        println!("{name:<20} {:>5} lines of Rust, {:>4} of assembly", lines.rust, lines.assembly);
+        assert!(lines.total() >= 20, "{name}: was a folder moved?");
+    }
+    let totals = kernel_lines::totals(&crates);
+    println!("at EL1: {} lines, {} besides scheduling and channels", totals[0], totals[1]);
+    assert!(
+        totals[0] <= AT_EL1[0] && totals[1] <= AT_EL1[1],
+        "{totals:?} code lines at EL1, at most {AT_EL1:?} may be"
+    );
 }
 
 /// Growth is seen and acknowledged: what a part has is written down where the tool takes it for its report.
