@@ -85,6 +85,8 @@ use_guest() {
 
 # try_places [PLACE...]: tries these places, or all of them.
 try_places() {
+    # A copy that was removed by hand is still known.
+    git worktree prune
     [ -d "$copy" ] || git worktree add -q --detach "$copy" HEAD
     [ $# -gt 0 ] || {
         # shellcheck disable=SC2086 # a list of words
