@@ -71,7 +71,8 @@ impl Memory for FakeMachine {
         self.atomics.borrow_mut().entry(address.0).or_insert_with(|| Box::leak(Box::new(AtomicU64::new(0))))
     }
     fn scrub(&self, address: PhysicalAddress, bytes: u64) {
-        self.words.borrow_mut().retain(|word, _| *word < address.0 || *word >= address.0 + bytes);
+        // Of the words inside alone: a look at all words was most of what the monitor's searches took.
+        self.words.borrow_mut().extract_if(address.0..address.0 + bytes, |_, _| true).for_each(drop);
         self.note(Event::Scrub(address.0, bytes));
     }
     fn copy_and_check(&self, destination: PhysicalAddress, source: PhysicalAddress, bytes: u64, crc: u32) -> u32 {
