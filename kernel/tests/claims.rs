@@ -104,7 +104,7 @@ fn a_polling_server_that_loses_a_reservation_continues_in_the_background() {
     assert_eq!((test.charged(0), test.kernel.accounts().idle_ticks), ((80, 420), 0));
 }
 
-/// CH-60, CH-61: claims that end at one instant are told of as work of the server whose time it was, in slices. Who is more important and is woken at that instant runs
+/// CH-60: claims that end at one instant are told of as work of the server whose time it was, in slices. Who is more important and is woken at that instant runs
 /// first.
 #[test]
 fn what_ends_of_others_does_not_delay_who_is_more_important() {

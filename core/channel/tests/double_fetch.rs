@@ -1,7 +1,7 @@
 //! A peer that changes its memory between any two looks of this end: each word that is believed is one that was loaded once (QV-53).
 //!
-//! `hostile_peer.rs` changes memory between calls. Here the memory itself is hostile: at each load the word has what an honest peer left, or a lie, whatever it
-//! was a moment ago. So a length that is judged and then loaded again, or a pair that is looked at twice, is another one the second time.
+//! `hostile_peer.rs` changes memory between calls. Here the memory itself is hostile: at each load the word has what an honest peer left, or a lie, and nothing of
+//! what it was a moment ago counts. So a length that is judged and then loaded again, or a pair that is looked at twice, is another one the second time.
 
 mod support;
 
@@ -10,10 +10,10 @@ use bulkhead_channel::{
     Geometry, QueuingReader, QueuingWriter, ReceiveError, SampleError, SamplingReader, SamplingWriter, SharedMemory,
 };
 use bulkhead_guest_abi::channel::slot_stride;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
-use support::{HEAD, READER, WRITER, peek, poke, window};
+use support::{HEAD, READER, Random, WRITER, peek, poke, window};
 
 /// Words of the destination's page: what it has read, and the pair that it reads beside the epoch that it echoes.
 const READ: usize = READER + 1;
@@ -23,20 +23,6 @@ const MOST_LOADS: usize = 24;
 const SEEDS: u64 = 100;
 const CALLS: u64 = 60;
 
-/// xorshift64*.
-struct Random(Cell<u64>);
-
-impl Random {
-    fn next(&self) -> u64 {
-        let mut state = self.0.get();
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        self.0.set(state);
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
-}
-
 /// Memory whose other owner acts before each load.
 struct Meddled<'a> {
     words: &'a [AtomicU64],
@@ -44,14 +30,14 @@ struct Meddled<'a> {
     peer: Range<usize>,
     /// What an honest peer has left in its words.
     honest: RefCell<Vec<u64>>,
-    random: Random,
+    random: RefCell<Random>,
     loads: RefCell<Vec<(usize, u64)>>,
     stores: RefCell<Vec<usize>>,
 }
 
 impl<'a> Meddled<'a> {
     fn new(words: &'a [AtomicU64], own: Range<usize>, peer: Range<usize>, seed: u64) -> Self {
-        let random = Random(Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
+        let random = RefCell::new(Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1));
         let this = Self {
             words,
             own,
@@ -105,7 +91,7 @@ impl<'a> Meddled<'a> {
 
     fn meddle(&self, word: usize) {
         let honest = self.honest.borrow()[word];
-        let random = self.random.next();
+        let random = self.random.borrow_mut().next();
         let lie = match random >> 8 & 7 {
             0 => random.wrapping_mul(random),
             1 => u64::MAX,

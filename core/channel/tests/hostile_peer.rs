@@ -21,7 +21,7 @@ fn the_committed_corpus_passes() {
 /// 20,000 scripts of up to 400 bytes, the same in every run.
 #[test]
 fn seeded_random_scripts_pass() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = support::Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..20_000 {
         let length = random.next() as usize % 400;
         let script: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
@@ -38,16 +38,4 @@ fn the_driver_catches_a_store_outside_the_own_area() {
     let words = support::window(geometry);
     let wrong_end = support::Guarded::destination(&words);
     let _ = SamplingWriter::open(&wrong_end, geometry, 1);
-}
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
 }

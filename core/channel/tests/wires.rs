@@ -5,7 +5,7 @@ mod support;
 use bulkhead_channel::{Entry, Geometry, Look, WIRE_ENTRIES, WireReceiver, WireSender};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
-use support::{Guarded, READER, WRITER, peek, poke, restart_destination, restart_source, window};
+use support::{Guarded, READER, Random, WRITER, peek, poke, restart_destination, restart_source, window};
 
 fn wire() -> Vec<AtomicU64> {
     window(Geometry::queuing(8, 1).unwrap())
@@ -205,20 +205,4 @@ fn scribble(words: &[AtomicU64], first: usize, random: &mut Random) {
         _ => 0,
     };
     poke(words, word, value);
-}
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
 }

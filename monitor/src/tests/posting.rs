@@ -177,6 +177,7 @@ fn a_start_waits_for_its_turn() {
     pair.send();
     assert_eq!(pair.hear(), 1);
     let answers: Vec<u64> = (0..1000).map(|_| call(&mut pair.lead, CPU_ON, [1, ENTRY, 9])).collect();
+    assert_eq!(pair.lead.unless_heard(1), 1, "until its core has heard, a report calls once more");
     assert_eq!((answers[0], pair.hear()), (0, 1), "one of them");
     assert!(answers[1..].iter().all(|answer| *answer as i64 == -5), "ON_PENDING");
     assert_eq!((pair.core.loaded, pair.state()), (0, vcpu_state::ON_PENDING), "the neighbour runs on");

@@ -1,11 +1,11 @@
-//! Lines of code that are linked at EL1 into the real-time kernel (row 15 of its numbers, CH-61).
+//! Lines of code that are linked at EL1 into the real-time kernel (row 15 of its numbers).
 //!
 //! What counts is the same as at EL2 ([`crate::code_lines`]): every item of ours that is compiled, used or not, after rustfmt with its defaults. Crates that the
 //! kernel shares with monitor, host or guests count by module: those that it names, and what these name in turn; a test follows the names. Rejected: to count a shared
 //! crate in full. The tables of a monitor's plan would then be lines of the kernel, though nothing of it names them. What only the kernel
 //! that records has (feature `trace`) is left out: another kernel is built for it.
 
-use crate::code_lines::{CodeLines, of_files};
+use crate::code_lines::{CodeLines, OF_SCHED_TESTS, of_files};
 
 /// A crate linked at EL1.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,6 @@ pub const CRATES: &[KernelCrate] = &[
     part("bulkhead-words", "core/words/src", &[]),
 ];
 
-/// Of host tests alone.
-const LEFT_OUT: &[&str] = &["core/sched/src/budget/mutant.rs", "core/sched/src/dispatch/decision.rs"];
 /// How items are marked that the kernel does not have.
 const ABSENT: &[&str] = &[
     "#[cfg(not(target_os = \"none\"))]",
@@ -66,7 +64,7 @@ impl KernelCrate {
     fn has(&self, path: &str) -> bool {
         let module = path.strip_prefix(self.folder).and_then(|rest| rest.strip_prefix('/'));
         let module = module.and_then(|rest| rest.split(['/', '.']).next()).unwrap_or_default();
-        (self.modules.is_empty() || self.modules.contains(&module)) && !LEFT_OUT.contains(&path)
+        (self.modules.is_empty() || self.modules.contains(&module)) && !OF_SCHED_TESTS.contains(&path)
     }
 
     /// Its files that are counted, with their text.
@@ -96,7 +94,7 @@ mod tests {
     use super::*;
     use crate::source::Source;
 
-    /// Whatever a counted file names is counted.
+    /// What a counted file names is counted.
     #[test]
     fn the_modules_that_the_kernel_names_are_counted() {
         for user in CRATES {

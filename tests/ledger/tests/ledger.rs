@@ -68,7 +68,7 @@ fn the_part_devices_adds_what_its_record_says() {
     assert!(devices - shared <= DEVICES, "{devices} code lines in `devices`, {shared} in `shared`");
 }
 
-/// Row 15 of the kernel promised 9,000 lines at EL1, and 6,000 besides scheduling and channels (CH-61). Both are missed; this is what there may be now.
+/// Row 15 of the kernel promised 9,000 lines at EL1, and 6,000 besides scheduling and channels. Both are missed; this is what there may be now.
 const AT_EL1: [usize; 2] = [18_900, 12_800];
 
 #[test]

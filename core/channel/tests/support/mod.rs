@@ -13,6 +13,22 @@ pub(crate) const WRITER: usize = 8192 / 8;
 /// Words of the window's head that the source writes before the slots.
 pub(crate) const HEAD: usize = 8;
 
+/// xorshift64*; the seed is not 0.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
 /// A cleared window.
 pub(crate) fn window(geometry: Geometry) -> Vec<AtomicU64> {
     (0..geometry.window_bytes() / 8).map(|_| AtomicU64::new(0)).collect()

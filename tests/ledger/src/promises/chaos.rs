@@ -76,7 +76,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "CH-E5",
-            "a limited signal takes 7 % more than its parts, and 5 % are promised; a yield; notifications across cores: [kernel.md](specification/kernel.md)",
+            "a limited signal is within 5 % of its parts, in 100 runs; a yield; notifications across cores: [kernel.md](specification/kernel.md)",
         ),
         (
             "CH-E6",

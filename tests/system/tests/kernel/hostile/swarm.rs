@@ -120,7 +120,7 @@ fn maker(count: u16) -> Swarm {
     }
 }
 
-/// Row 13 (CH-60, CH-61): what is bounded by the attacker's numbers is done in slices, so the passage is not longer, nor the victim later, than beside anybody else.
+/// Row 13 (CH-60): what is bounded by the attacker's numbers is done in slices, so the passage is not longer, nor the victim later, than beside anybody else.
 #[test]
 fn what_ends_at_one_instant_ends_in_slices() {
     let mut all = Vec::new();
