@@ -22,6 +22,7 @@ use bulkhead_sched::budget::Budget;
 use bulkhead_sched::kernel::{Agreement, Next, Stint};
 use bulkhead_sched::tcap::{ALL, Claims, Root, TcapError};
 
+use crate::late::{Late, Untold};
 use crate::outside::Outside;
 
 /// No claim.
@@ -58,14 +59,8 @@ pub struct Shares {
     is_whole: bool,
     /// And the one that gave the core away.
     left: u8,
-    /// Claims whose time is over, of which the objects were not told.
-    spent: u64,
-    /// Whose time that of each was.
-    spent_of: [u8; MAX_TCAPS],
-    /// The most important server of these; [`NOBODY`] for none.
-    spent_first: u8,
-    /// The thread from which on one of them is told of.
-    told: (u8, u16),
+    /// What the objects are told behind the entry that it comes from.
+    untold: Untold,
     /// First claim that the host left free, and how many each scheduler may make.
     first_made: u8,
     most_made: u8,
@@ -110,10 +105,7 @@ impl Shares {
         charged: NOBODY,
         is_whole: false,
         left: NOBODY,
-        spent: 0,
-        spent_of: [NOBODY; MAX_TCAPS],
-        spent_first: NOBODY,
-        told: (NOBODY, 0),
+        untold: Untold::NOTHING,
         first_made: NOBODY,
         most_made: 0,
     };
@@ -128,16 +120,6 @@ impl Shares {
 
     fn position(&self, slot: u8) -> u8 {
         self.positions.get(usize::from(slot)).copied().unwrap_or(NOBODY)
-    }
-
-    /// The time of a claim is over, which was this server's.
-    fn end(&mut self, claim: u8, server: Option<u8>) {
-        let server = server.unwrap_or(0);
-        self.spent |= bit(claim);
-        if let Some(of) = self.spent_of.get_mut(usize::from(claim)) {
-            *of = server;
-        }
-        self.spent_first = self.spent_first.min(server);
     }
 }
 
@@ -326,7 +308,7 @@ impl Servers<'_> {
         }
         let ShareRoom { claims, state, .. } = &mut self.room.shares;
         let Some((claim, server)) = claims.expire(now) else { return false };
-        state.end(claim, Some(server));
+        state.untold.end(claim, Some(server));
         true
     }
 
@@ -346,26 +328,25 @@ impl Servers<'_> {
         let root = self.room.shares.claims.claim(claim).and_then(|one| one.root());
         let smallest_ticks = root.and_then(|root| self.room.core.budget(root)).map_or(1, smallest_ticks);
         if self.room.shares.claims.spend(claim, ticks, smallest_ticks) {
-            self.room.shares.state.end(claim, root);
+            self.room.shares.state.untold.end(claim, root);
         }
     }
 
-    /// The time of some claims is over, and their server is not less important than who was chosen: it is told of them first. What ends of others does not delay who is more
-    /// important.
+    /// Schedulers are to be told of something on the time of a server that is not less important than who was chosen: that is first. What is told of others does not delay who is
+    /// more important.
     #[inline]
-    pub(crate) fn has_spent_before(&self, chosen: Stint) -> bool {
-        let state = &self.room.shares.state;
-        let waits = || chosen == Stint::IDLE || chosen.is_background() || chosen.server() >= state.spent_first;
-        self.divides && state.spent != 0 && waits()
+    pub(crate) fn has_late_before(&self, chosen: Stint) -> bool {
+        self.divides && self.room.shares.state.untold.is_before(chosen)
     }
 
-    /// A claim whose time is over, the thread from which on it is to be told of, and the server whose time it was.
-    pub(crate) fn next_spent(&mut self) -> Option<(u8, u16, u8)> {
-        let state = &mut self.room.shares.state;
-        let of = |claim: u8| state.spent_of.get(usize::from(claim)).copied().unwrap_or(NOBODY);
-        let claim = Members(state.spent).find(|claim| of(*claim) == state.spent_first)?;
-        let first = if state.told.0 == claim { state.told.1 } else { 0 };
-        Some((claim, first, state.spent_first))
+    /// What is told next, and the server that pays for it.
+    pub(crate) fn next_late(&self) -> Option<(Late, u8)> {
+        self.room.shares.state.untold.next()
+    }
+
+    /// It was told; of a claim up to this thread, if there are others.
+    pub(crate) fn told(&mut self, what: Late, continues_with: Option<u16>) {
+        self.room.shares.state.untold.told(what, continues_with);
     }
 
     /// A claim has time.
@@ -373,23 +354,11 @@ impl Servers<'_> {
         self.room.shares.claims.claim(claim).is_some_and(|one| one.root().is_some())
     }
 
-    /// A claim was told of up to this thread, or as a whole.
-    pub(crate) fn told(&mut self, claim: u8, continues_with: Option<u16>) {
-        let state = &mut self.room.shares.state;
-        state.told = continues_with.map_or((NOBODY, 0), |thread| (claim, thread));
-        if continues_with.is_some() {
-            return;
-        }
-        state.spent &= !bit(claim);
-        let of = |claim: u8| state.spent_of.get(usize::from(claim)).copied().unwrap_or(NOBODY);
-        state.spent_first = Members(state.spent).map(of).min().unwrap_or(NOBODY);
-    }
-
     /// Who was chosen last may go on as far as claims say: nobody is passed over or waits for what a claim may have, and time can be used through its own.
     pub(crate) fn claim_stands(&mut self, stint: Stint) -> bool {
         let state = &self.room.shares.state;
         let claim = state.position(stint.server());
-        if state.dry | state.spent | self.room.core.vetoed() != 0 {
+        if state.dry | self.room.core.vetoed() != 0 || !state.untold.is_empty() {
             return false;
         }
         let is_whole = self.is_whole(claim);
@@ -503,7 +472,7 @@ impl Servers<'_> {
         let ShareRoom { claims, state, .. } = &mut self.room.shares;
         let server = claims.claim(claim).and_then(|one| one.root());
         if claims.expire_one(claim, now) {
-            state.end(claim, server);
+            state.untold.end(claim, server);
         }
     }
 
@@ -517,7 +486,7 @@ impl Servers<'_> {
         let root = self.root_of(from).ok_or(Code::NoTime)?;
         what(self.room.shares.claims, &root, now).map_err(code)?;
         if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {
-            self.room.shares.state.end(from, Some(root.server));
+            self.room.shares.state.untold.end(from, Some(root.server));
         }
         Ok(())
     }
@@ -531,6 +500,10 @@ fn smallest_ticks(budget: &Budget) -> u64 {
 }
 
 impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
+    fn tell_parent_later(&mut self, scheduler: u16, server: Option<u16>) {
+        self.servers.room.shares.state.untold.wake(byte(scheduler), server.map(byte));
+    }
+
     fn delegate(&mut self, to: u16, from: u16, ticks: u64, priority: u64, _now: u64) -> Result<(), Code> {
         self.servers.expire_one(to);
         self.servers.give(from, |claims, root, now| claims.delegate(byte(to), byte(from), ticks, priority, root, now))

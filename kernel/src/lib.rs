@@ -24,6 +24,7 @@
 pub mod claims;
 pub mod faults;
 mod floating_point;
+mod late;
 mod memory;
 pub mod outside;
 mod recorded;
@@ -42,6 +43,7 @@ use bulkhead_kernel_abi::{MAX_THREADS, NONE};
 use bulkhead_objects::{Choice, Component, Level, NEVER, Objects, Outcome, Registers, Room, Thread, ThreadState, Time};
 use bulkhead_sched::kernel::{Next as Chosen, Stint};
 use core::mem::offset_of;
+use late::Late;
 use outside::Outside;
 use servers::{Servers, TimeRoom};
 
@@ -137,6 +139,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                             self.count_call();
                             return next;
                         }
+                        self.look();
                     }
                     // Made again when the thread runs again, after the interrupt for which it stopped.
                     Outcome::Again => {
@@ -158,6 +161,15 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.count_call();
         }
         next
+    }
+
+    /// What a call does and the choice behind it are two passages: both can be long (CH-60).
+    #[inline(always)] // On the way of each call that gives the core away, which is counted.
+    fn look(&mut self) {
+        if self.outside.machine.is_interrupted() {
+            self.account();
+            self.take_interrupts();
+        }
     }
 
     /// The usual end of a call: its server continues, since nothing was done by which another one could be chosen; with the same thread, or with the one
@@ -256,8 +268,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             for server in self.outside.servers.take_exhausted() {
                 self.objects.out_of_budget(&mut self.outside, server.into());
             }
-            if self.outside.servers.has_spent_before(chosen.stint) {
-                self.tell_spent(chosen);
+            if self.outside.servers.has_late_before(chosen.stint) {
+                self.tell_late(chosen);
                 continue;
             }
             if chosen.stint == Stint::IDLE {
@@ -287,9 +299,9 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         }
     }
 
-    /// Tells some of those of it who are awake on a claim whose time is over, as work of the server whose time it was, and looks for interrupts.
+    /// Tells one thing that schedulers wait to hear, as work of the server whose time it is about, and looks for interrupts.
     #[inline(never)] // Rare, and not on the way of instances without schedulers.
-    fn tell_spent(&mut self, chosen: Chosen) {
+    fn tell_late(&mut self, chosen: Chosen) {
         // The timer may be set for dates that mattered to who ran before. Nobody runs on a claim now, so no claim's end is one.
         let earliest = self.outside.servers.next_date_ticks(chosen);
         self.arm(earliest);
@@ -300,12 +312,20 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.has_looked = true;
             return self.take_interrupts();
         }
-        if let Some((claim, first, server)) = self.outside.servers.next_spent() {
-            // Was it given time since, all continue.
-            let has_time = self.outside.servers.has_time(claim);
-            let first = if has_time { MAX_THREADS as u16 } else { first };
-            let continues_with = self.objects.spent(&mut self.outside, claim.into(), first);
-            self.outside.servers.told(claim, continues_with);
+        if let Some((what, server)) = self.outside.servers.next_late() {
+            match what {
+                Late::Spent(claim, first) => {
+                    // Was it given time since, all continue.
+                    let has_time = self.outside.servers.has_time(claim);
+                    let first = if has_time { MAX_THREADS as u16 } else { first };
+                    let continues_with = self.objects.spent(&mut self.outside, claim.into(), first);
+                    self.outside.servers.told(what, continues_with);
+                }
+                Late::Awake(scheduler) => {
+                    self.outside.servers.told(what, None);
+                    self.objects.tell_parent(&mut self.outside, scheduler.into());
+                }
+            }
             let until = self.outside.machine.counter_ticks();
             self.outside.servers.charge_work(until, server);
         }

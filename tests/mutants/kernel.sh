@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires registers_clear registers_open registers_stay"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits registers_clear registers_open registers_stay"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -83,9 +83,9 @@ break_place() {
         # What a top half has interrupted comes back too early.
         anchor) hosts='bulkhead-sched --features kernel --test kernel_search' attack='' && change core/sched/src/kernel/events.rs '            entry.budget.dispatch(until);' '' ;;
         # Who waits for the end of a reservation is not looked at while the choice stands.
-        dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry | state.spent' 'state.spent' ;;
+        dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry | self.room' 'self.room' ;;
         # Nor is who was passed over.
-        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs ' | self.room.core.vetoed() != 0' ' != 0' ;;
+        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry | self.room.core.vetoed() != 0' 'state.dry != 0' ;;
         # A thread is not looked at for dead levels though a component has ended.
         ends) hosts='bulkhead-objects --test unwinding' attack='' && change core/objects/src/unwind.rs '        self.ends = self.ends.wrapping_add(1);' '' ;;
         # What was handed on can be used by its giver as well.
@@ -150,7 +150,7 @@ break_place() {
         polls) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs '        // A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background.
         self.ask_again(slot);' '' ;;
         # What ends of others is told before who is more important runs.
-        told_before) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.spent != 0 && waits()' 'state.spent != 0' ;;
+        told_before) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/late.rs '!self.is_empty() && waits()' '!self.is_empty()' ;;
         # What servers of a band give back is taken without a look for interrupts.
         gives) hosts='bulkhead-objects --test time' attack='' && change core/objects/src/time.rs '    while world.give_back(now) {
         if world.is_interrupted() {' '    while world.give_back(now) {
@@ -163,6 +163,14 @@ break_place() {
         tells) attack=hostile::swarm && change kernel/src/lib.rs 'if may_look && self.outside' 'if false && self.outside' ;;
         # All claims that are due expire at one entry.
         expires) attack=hostile::swarm && change kernel/src/claims.rs 'EXPIRIES_AT_ONCE: usize = 2' 'EXPIRIES_AT_ONCE: usize = 64' ;;
+        # The choice behind a call belongs to its passage.
+        looks) attack=hostile::swarm && change kernel/src/lib.rs '        if self.outside.machine.is_interrupted() {
+            self.account();' '        if false {
+            self.account();' ;;
+        # A scheduler above is not told of who is awake below.
+        above) hosts='bulkhead-objects --test schedulers_above' attack='' && change core/objects/src/events.rs 'world.tell_parent_later(scheduler, server);' 'let _ = server;' ;;
+        # It is told of one that waits again.
+        waits) hosts='bulkhead-objects --test schedulers_above' attack='' && change core/objects/src/events.rs 'thread.is_awake() || thread.state' 'true || thread.state' ;;
         # A share of the console has no room for a text.
         share) hosts='bulkhead-kernel --lib' attack='' && change kernel/src/text.rs '.unwrap_or(0).max(PRINT_ENTRIES)' '.unwrap_or(0)' ;;
         # A terminal is sent controls above ASCII.

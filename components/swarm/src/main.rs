@@ -1,13 +1,13 @@
-//! A hostile scheduler. It has nothing that its description does not give it: a server, claims on that one's time, threads, a band. It makes as much as it may of them end at
-//! one instant, beside a more important thread that is to be woken then. How long the kernel looks away meanwhile is for the test to say.
+//! A hostile scheduler. It has nothing that its description does not give it: servers, claims on their time, threads, a band, schedulers below schedulers. It makes as much as it may
+//! of them happen at one instant, beside a more important thread that is to be woken then. How long the kernel looks away meanwhile is for the test to say.
 //!
-//! The lowest byte of a thread's argument is its role, the next one how many claims and threads there are, the rest how often it is done.
+//! The lowest byte of a thread's argument is its role, the next one how many claims and threads there are, or which one it is, the rest how often it is done.
 #![no_std]
 #![no_main]
 
 use bulkhead_component::call::{counter_ticks, receive};
 use bulkhead_component::println;
-use bulkhead_component::schedule::{claim, create_server, delegate, destroy_server};
+use bulkhead_component::schedule::{claim, create_server, delegate, destroy_server, events, switch};
 use bulkhead_component::task;
 
 bulkhead_component::entry!(main);
@@ -20,9 +20,14 @@ const IS_TOLD: u64 = 2;
 const LENDS: u64 = 3;
 /// Ends all servers of its band at once, and makes one when all of their time is back.
 const MAKES: u64 = 4;
+/// A scheduler that lets in of whom it is told, and waits.
+const TAKES: u64 = 5;
+/// Sleeps below all schedulers: each of them waits when it wakes.
+const SLEEPS: u64 = 6;
 
 const OWN_CLAIM: u64 = 1;
 const BAND: u64 = 2;
+const FIRST_SCHEDULER: u64 = 16;
 const FIRST_THREAD: u64 = 64;
 const FIRST_CLAIM: u64 = 128;
 const FIRST_SERVER: u64 = 192;
@@ -40,6 +45,8 @@ fn main(argument: u64) {
         LENDS => lend(count, times),
         MAKES => make(count, times),
         IS_TOLD => spin(u64::MAX),
+        TAKES => take(count),
+        SLEEPS => sleep(count, times),
         _ => {}
     }
 }
@@ -86,10 +93,33 @@ fn lend(count: u64, times: u64) {
         }
         spin(expires_ticks + 2 * MILLISECOND);
     }
+    stop_threads(count);
+    println!("lender: over");
+}
+
+fn take(number: u64) {
+    let scheduler = FIRST_SCHEDULER + number;
+    while let Ok(event) = events(scheduler, Some(u64::MAX - 1)) {
+        // Who woke while this one ran is to run; a scheduler below has a server of its own, and is refused.
+        let _ = switch(scheduler, FIRST_THREAD + event.label, 0, 0, event.token);
+    }
+}
+
+fn stop_threads(count: u64) {
     for number in 0..count {
         let _ = task::stop(FIRST_THREAD + number);
     }
-    println!("lender: over");
+}
+
+fn sleep(count: u64, times: u64) {
+    // Others' dates are passed in steps, so that one of them falls into what is done here.
+    let mut date_ticks = counter_ticks() + 10 * MILLISECOND;
+    for _ in 0..times {
+        date_ticks += MILLISECOND / 4 + 37;
+        let _ = receive(0, date_ticks);
+    }
+    stop_threads(count);
+    println!("sleeper: over");
 }
 
 /// Makes all servers of the band; how many there were.

@@ -1,7 +1,7 @@
 //! What schedulers are told: one record of each thread, in the list of one scheduler (`kernel.md` 4; CH-57).
 //!
 //! Records coalesce, so memory is bounded by threads, and each one that is put in makes older tokens stale. A scheduler that waits is told to its parent, and
-//! so on, until one does not wait or there is none.
+//! so on, until one does not wait or there is none. Each above is told later, in a passage of its own ([`Objects::tell_parent`]), since a component decides how many there are.
 
 use crate::thread::event;
 use crate::{Objects, ThreadState, World};
@@ -26,25 +26,49 @@ impl Objects<'_> {
         true
     }
 
-    /// Records an event about a thread for a scheduler; if that one waits, its parent is told, and so on (CH-57). A scheduler without
-    /// work whose server has nobody becomes `next` there (N5).
+    /// Records an event about a thread for a scheduler; if that one waited it is awake by that, and its parent is told later (CH-57). A scheduler without work whose server has
+    /// nobody becomes `next` there (N5).
     pub(crate) fn note<W: World>(&mut self, world: &mut W, thread: u16, what: u8, scheduler: u16) {
-        let (mut about, mut what, mut to) = (thread, what, scheduler);
-        for _ in 0..MAX_SCHEDULER_DEPTH {
-            if !self.record(about, what, to) {
-                return;
-            }
-            let Some(one) = self.room.schedulers.get(usize::from(to)).copied() else { return };
-            if self.thread(one.thread).is_none_or(|one| one.state != ThreadState::WaitingForEvents) {
-                return;
-            }
-            if let Some(server) = self.server_of_scheduler(world, to)
-                && self.next_of(server).is_none()
-            {
-                self.takes_over(world, server, to);
-            }
-            (about, what, to) = (one.thread, event::ACTIVATED, one.parent);
+        if !self.record(thread, what, scheduler) {
+            return;
         }
+        let Some(one) = self.room.schedulers.get(usize::from(scheduler)) else { return };
+        let (own, parent) = (one.thread, one.parent);
+        if self.thread(own).is_none_or(|one| one.state != ThreadState::WaitingForEvents) {
+            return;
+        }
+        if let Some(server) = self.server_of_scheduler(world, scheduler)
+            && self.next_of(server).is_none()
+        {
+            self.takes_over(world, server, scheduler);
+        }
+        if parent != NONE {
+            self.tell_above(world, scheduler, parent);
+        }
+    }
+
+    /// Tells the parent of a scheduler that this one is awake, if it still is: it may have run since, and wait again.
+    pub fn tell_parent<W: World>(&mut self, world: &mut W, scheduler: u16) {
+        let Some(one) = self.room.schedulers.get(usize::from(scheduler)) else { return };
+        let (own, parent, has_events) = (one.thread, one.parent, one.events.first().is_some());
+        let Some(thread) = self.thread(own) else { return };
+        if thread.is_awake() || thread.state == ThreadState::WaitingForEvents && has_events {
+            self.note(world, own, event::ACTIVATED, parent);
+        }
+    }
+
+    /// Asks for [`Self::tell_parent`] of a scheduler, on the time of the first above it that has any.
+    #[inline(never)] // Rare.
+    fn tell_above<W: World>(&self, world: &mut W, scheduler: u16, parent: u16) {
+        let (mut above, mut server) = (parent, None);
+        for _ in 0..MAX_SCHEDULER_DEPTH {
+            server = self.server_of_scheduler(world, above);
+            if server.is_some() {
+                break;
+            }
+            above = self.room.schedulers.get(usize::from(above)).map_or(NONE, |one| one.parent);
+        }
+        world.tell_parent_later(scheduler, server);
     }
 
     /// Puts a thread's record into a scheduler's list; false when there is no such scheduler.

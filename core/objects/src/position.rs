@@ -268,11 +268,12 @@ impl Objects<'_> {
     fn hand_to<W: World>(&mut self, world: &mut W, server: u16, scheduler: u16) {
         let mut one = scheduler;
         for _ in 0..MAX_SCHEDULER_DEPTH {
-            if self.server_of_scheduler(world, one) == Some(server) && self.takes_over(world, server, one) {
+            let Some(&Scheduler { thread, parent, .. }) = self.room.schedulers.get(usize::from(one)) else { break };
+            let pays = self.thread(thread).and_then(|thread| world.root(thread.tcap));
+            if pays == Some(server) && self.takes_over(world, server, one) {
                 return;
             }
-            let Some(next) = self.room.schedulers.get(usize::from(one)) else { break };
-            one = next.parent;
+            one = parent;
         }
         self.set_next(world, server, None);
     }

@@ -63,6 +63,9 @@ pub trait Time {
 
 /// Claims on time, and servers in bands, made and changed by calls (`core/sched`).
 pub trait Claims {
+    /// A scheduler is awake that waited, and [`crate::Objects::tell_parent`] is to be called for it: as work of this server, or of nobody, behind what is done now. Until then it is
+    /// remembered once for each scheduler.
+    fn tell_parent_later(&mut self, scheduler: u16, server: Option<u16>);
     /// Gives time of `from` to `to`: ticks of it, 0 for all that is usable, all ones for everything for ever; with this number of the giver's own scheduler,
     /// 0 for the permanent one (CH-52).
     ///

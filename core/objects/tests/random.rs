@@ -201,6 +201,11 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
         }
         1 => b.used(random.below(15)),
         2 => b.objects.fault(&mut b.world, FaultRecord { kind: 1, ..Default::default() }),
+        // What is told later, in any order and only some of it.
+        3 if !b.world.told_later.is_empty() => {
+            let (scheduler, _) = b.world.told_later.swap_remove(random.index(b.world.told_later.len()));
+            b.objects.tell_parent(&mut b.world, scheduler);
+        }
         3 => {
             b.objects.work(&mut b.world);
         }

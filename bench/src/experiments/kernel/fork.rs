@@ -66,10 +66,9 @@ pub(super) fn fork(lab: &Lab, length: Length) -> Result<Findings, Failure> {
         ),
     );
     findings.claim(
-        // The first one finds another choice of the kernel's than those behind it.
         (board.most - board.least) * 100 <= board.least && (direct.least, direct.most) == (board.least, board.most),
         format!(
-            "from the call to the child's first instruction {} to {} on the bare board, {} to {} in `direct`",
+            "from the call to the child's first instruction {} to {} on the bare board, {} to {} in `direct`, the first one left out",
             board.least, board.most, direct.least, direct.most
         ),
     );

@@ -56,6 +56,8 @@ pub(crate) struct Fake {
     /// Servers whose claims ask though nothing can be used, and claims that have passed through no scheduler that switches, a bit each.
     pub(crate) goes_on: u64,
     pub(crate) foreign: u64,
+    /// Schedulers whose parents are to be told, and who pays.
+    pub(crate) told_later: Vec<(u16, Option<u16>)>,
     /// Permanent numbers of claims.
     pub(crate) permanent: [u64; 8],
     /// The claim that `tcap create` makes is there.
@@ -210,7 +212,7 @@ pub(crate) struct Rows {
     capabilities: Vec<Capability>,
     pub(crate) threads: Vec<ThreadRow>,
     pub(crate) servers: Vec<ServerRow>,
-    schedulers: Vec<SchedulerRow>,
+    pub(crate) schedulers: Vec<SchedulerRow>,
     pub(crate) end_points: Vec<EndPointRow>,
     bindings: Vec<BindingRow>,
     /// As many as the host made: their rows are the fake's.

@@ -205,8 +205,10 @@ fn events(b: &Bench<'_>) {
         let is = |bit: u8| thread.event.what & bit != 0;
         // One that was bound to somebody else stays blocked for whom it had before.
         let is_its = thread.event.list == thread.scheduler;
+        let mut later = b.world.told_later.iter().map(|(scheduler, _)| usize::from(*scheduler));
+        let is_told_later = later.any(|scheduler| b.objects.room().schedulers[scheduler].thread == number);
         assert!(
-            !is(event::BLOCKED) || !thread.is_awake() || !is_its,
+            !is(event::BLOCKED) || !thread.is_awake() || !is_its || is_told_later,
             "thread {number} is awake and told to be blocked"
         );
         let may_run = thread.is_awake() || thread.state == ThreadState::WaitingForEvents;

@@ -93,6 +93,11 @@ impl Fake {
 }
 
 impl Claims for Fake {
+    fn tell_parent_later(&mut self, scheduler: u16, server: Option<u16>) {
+        // Remembered once, and by who was said last to pay.
+        self.told_later.retain(|(one, _)| *one != scheduler);
+        self.told_later.push((scheduler, server));
+    }
     fn delegate(&mut self, to: u16, from: u16, ticks: u64, priority: u64, _: u64) -> Result<(), Code> {
         if to != from {
             self.take(to, from, ticks)?;

@@ -1,12 +1,12 @@
-//! Everything of a hostile scheduler ends at one instant, beside a more important thread that is woken again and again (`components/swarm`): how long the kernel looks away, and how
-//! late that one is. What it does all at once is bounded by its own numbers alone, so it is done in slices, and a claim's end is its server's work.
+//! Everything of a hostile scheduler happens at one instant, beside a more important thread that is woken again and again (`components/swarm`): how long the kernel looks away, and how
+//! late that one is. What it does all at once is bounded by its own numbers alone, so it is done in slices, and a claim's end is its server's work, as is who wakes below schedulers.
 
 use super::passages::passages;
 use crate::servers::numbers;
 use bulkhead_description::kernel::{EXCHANGE, PASSAGE};
 use bulkhead_instance::{Component, Instance, Member, Shares, Thread, write};
 use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, ServerRow, TcapRow};
-use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, NONE};
+use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, MAX_SCHEDULER_DEPTH, NONE};
 use bulkhead_system_tests::kernel::{Place, run};
 use bulkhead_system_tests::system::guest;
 use bulkhead_system_tests::ways::sporadic;
@@ -16,6 +16,8 @@ const WAKES: u64 = 1;
 const IS_TOLD: u64 = 2;
 const LENDS: u64 = 3;
 const MAKES: u64 = 4;
+const TAKES: u64 = 5;
+const SLEEPS: u64 = 6;
 /// 1 ms.
 const MILLISECOND: u64 = 62_500;
 /// The number of the scheduler in vectors.
@@ -95,6 +97,56 @@ fn lender(count: u16) -> Swarm {
     }
 }
 
+/// Schedulers below each other, each on a server of its own, and a thread below them that sleeps. The one at the top has the most important server or the least important one.
+fn nested(top_is_first: bool) -> Swarm {
+    let depth = MAX_SCHEDULER_DEPTH as u16;
+    let server_of = |number: u16| if top_is_first { 1 + number } else { depth - number };
+    let scheduler = |number: u16| SchedulerRow {
+        thread: 1 + number,
+        parent: number.checked_sub(1).unwrap_or(NONE),
+        id: 1 + number,
+        reserved: 0,
+    };
+    let mut servers = vec![sporadic(0, MILLISECOND, 2 * MILLISECOND)];
+    servers.extend((1..=depth).map(|slot| ServerRow {
+        holder: (0..depth).find(|number| server_of(*number) == slot).unwrap_or(NONE),
+        ..sporadic(slot as u8, MILLISECOND, 20 * MILLISECOND)
+    }));
+    let bottom = server_of(depth - 1);
+    let own = |number: u16| Member {
+        thread: 1 + number,
+        scheduler: number.checked_sub(1).unwrap_or(NONE),
+        tcap: server_of(number),
+        label: number.into(),
+    };
+    let sleeper = Member { thread: 1 + depth, scheduler: depth - 1, tcap: 1 + depth, label: depth.into() };
+    let takers = (0..depth).map(|number| (TAKES | u64::from(number) << 8, server_of(number)));
+    Swarm {
+        threads: takers.chain([(SLEEPS | u64::from(depth) << 8 | 390 << 16, bottom)]).collect(),
+        servers,
+        shares: Shares {
+            schedulers: (0..depth).map(scheduler).collect(),
+            numbers: Vec::new(),
+            tcaps: vec![TcapRow {
+                left_ticks: ALL_TICKS,
+                server: bottom,
+                scheduler: depth,
+                expires_ticks: ALL_TICKS,
+                end_point: NONE,
+                priority: 1,
+                ..TcapRow::default()
+            }],
+            bands: Vec::new(),
+            members: (0..depth).map(own).chain([sleeper]).collect(),
+        },
+        slots: vec![
+            (16, (0..depth).map(|number| capability(Kind::Scheduler, number)).collect()),
+            // Each is known to its scheduler by its number among them.
+            (64, (0..=depth).map(|number| capability(Kind::Thread, 1 + number)).collect()),
+        ],
+    }
+}
+
 /// A band with as many servers as there can be.
 fn maker(count: u16) -> Swarm {
     let in_band = ServerRow { band: 0, ..sporadic(1, 0, 10 * MILLISECOND) };
@@ -124,7 +176,13 @@ fn maker(count: u16) -> Swarm {
 #[test]
 fn what_ends_at_one_instant_ends_in_slices() {
     let mut all = Vec::new();
-    for (what, swarm, end) in [("claims", lender(MOST), "lender: over"), ("servers", maker(MOST), "maker: over")] {
+    let runs = [
+        ("claims", lender(MOST), "lender: over"),
+        ("servers", maker(MOST), "maker: over"),
+        ("schedulers, the top first", nested(true), "sleeper: over"),
+        ("schedulers, the top last", nested(false), "sleeper: over"),
+    ];
+    for (what, swarm, end) in runs {
         let image = image(swarm, 400);
         let found = passages(&image);
         let lines = run(&image, Place::Board);
