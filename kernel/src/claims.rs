@@ -3,7 +3,7 @@
 //! An instance without schedulers has one claim for each server, on all that this one has. Then nothing here is looked at (`divides`): who may run
 //! is what `core/sched` says. In any other one each server has the claim of its position, and
 //!
-//! - it asks in `core/sched` while its claim does; otherwise it is *dry* until its budget grows, or a reservation ends;
+//! - it asks in `core/sched` while its claim does; otherwise it is *dry* until its budget grows, or a reservation ends ([`crate::dry`]);
 //! - what it uses is charged to its claim as well;
 //! - who takes the core from whom is compared by the numbers of common schedulers ([`Agreement`]).
 //!
@@ -22,6 +22,7 @@ use bulkhead_sched::budget::Budget;
 use bulkhead_sched::kernel::{Agreement, Next, Stint};
 use bulkhead_sched::tcap::{ALL, Claims, Root, TcapError};
 
+use crate::dry::Dry;
 use crate::late::{Late, Untold};
 use crate::outside::Outside;
 
@@ -29,6 +30,9 @@ use crate::outside::Outside;
 const NOBODY: u8 = u8::MAX;
 /// Most claims that expire at one entry: as many as there are may be due at one instant. The others stay reserved until the next ones, and nobody can use them.
 const EXPIRIES_AT_ONCE: usize = 2;
+
+/// Most servers that one choice finds without time: a component can reserve that of all behind it, before they are chosen.
+const DRY_UP_AT_ONCE: usize = 2;
 
 /// Memory for claims and bands.
 #[derive(Debug)]
@@ -52,7 +56,9 @@ pub struct Shares {
     /// The claim that has a number of `switch` there, and whose number it is.
     numbered: [(u8, u16); MAX_SERVERS],
     /// Servers whose position is filled and does not ask.
-    dry: u64,
+    dry: Dry,
+    /// The last choice ended with somebody who does not ask, after as many as one passage may find: nobody was chosen.
+    is_unfinished: bool,
     /// Through which claim the server is charged that was chosen last.
     charged: u8,
     /// That one is on all that its server has, and nothing of it is reserved.
@@ -101,7 +107,8 @@ impl Shares {
         agreement: Agreement::new(),
         positions: [NOBODY; MAX_SERVERS],
         numbered: [(NOBODY, 0); MAX_SERVERS],
-        dry: 0,
+        dry: Dry::NONE,
+        is_unfinished: false,
         charged: NOBODY,
         is_whole: false,
         left: NOBODY,
@@ -116,6 +123,14 @@ impl Shares {
         let free = (MAX_TCAPS as u8).saturating_sub(self.first_made);
         self.most_made = free.checked_div(schedulers).unwrap_or(0);
         self.is_used = schedulers != 0 || tables.tcaps.len() > tables.servers.len();
+    }
+
+    /// The time of a claim is over, which was this server's.
+    fn end(&mut self, claim: u8, server: Option<u8>) {
+        self.untold.end(claim, server);
+        if let Some(slot) = server {
+            self.dry.changed(slot);
+        }
     }
 
     fn position(&self, slot: u8) -> u8 {
@@ -216,13 +231,15 @@ impl Servers<'_> {
             *place = claim;
         }
         if self.claim_asks(claim) {
-            self.room.shares.state.dry &= !bit(slot);
+            self.room.shares.state.dry.remove(slot);
             // Somebody else is in the position of a server that asks already.
             if self.room.core.asking() & bit(slot) == 0 {
                 self.wake(server);
             }
-        } else {
+        } else if self.room.core.asking() & bit(slot) != 0 {
             self.dry_up(slot);
+        } else {
+            self.stays_dry(slot);
         }
     }
 
@@ -235,24 +252,42 @@ impl Servers<'_> {
         if let Some(place) = self.room.shares.state.positions.get_mut(usize::from(slot)) {
             *place = NOBODY;
         }
-        self.room.shares.state.dry &= !bit(slot);
+        self.room.shares.state.dry.remove(slot);
         self.block(server);
     }
 
     /// It does not ask, though somebody is there.
     fn dry_up(&mut self, slot: u8) {
-        self.room.shares.state.dry |= bit(slot);
         self.room.core.block(self.now_ticks(), slot);
         // A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background.
         self.ask_again(slot);
     }
 
     /// Who was dry asks if its claim does now.
-    fn ask_again(&mut self, slot: u8) {
+    pub(crate) fn ask_again(&mut self, slot: u8) {
+        let now = self.now_ticks();
         if self.claim_asks(self.room.shares.state.position(slot)) {
-            self.room.shares.state.dry &= !bit(slot);
-            self.room.core.wake(self.now_ticks(), slot);
+            self.room.shares.state.dry.remove(slot);
+            self.room.core.wake(now, slot);
+        } else {
+            self.stays_dry(slot);
         }
+    }
+
+    fn stays_dry(&mut self, slot: u8) {
+        let grows_ticks = self.room.core.grows_ticks(slot, self.now_ticks());
+        self.room.shares.state.dry.add(slot, grows_ticks);
+    }
+
+    /// Something was done to the time of a server: who has none on it is asked again.
+    #[inline]
+    pub(crate) const fn time_changed(&mut self, slot: u8) {
+        self.room.shares.state.dry.changed(slot);
+    }
+
+    /// Asks everybody again.
+    pub(crate) const fn forget_answers(&mut self) {
+        self.room.shares.state.dry.all_changed();
     }
 
     /// The number that `switch` gave is over, unless this claim has it.
@@ -308,7 +343,7 @@ impl Servers<'_> {
         }
         let ShareRoom { claims, state, .. } = &mut self.room.shares;
         let Some((claim, server)) = claims.expire(now) else { return false };
-        state.untold.end(claim, Some(server));
+        state.end(claim, Some(server));
         true
     }
 
@@ -328,20 +363,35 @@ impl Servers<'_> {
         let root = self.room.shares.claims.claim(claim).and_then(|one| one.root());
         let smallest_ticks = root.and_then(|root| self.room.core.budget(root)).map_or(1, smallest_ticks);
         if self.room.shares.claims.spend(claim, ticks, smallest_ticks) {
-            self.room.shares.state.untold.end(claim, root);
+            self.room.shares.state.end(claim, root);
         }
     }
 
-    /// Schedulers are to be told of something on the time of a server that is not less important than who was chosen: that is first. What is told of others does not delay who is
-    /// more important.
+    /// There is work that is not less important than who was chosen: schedulers are to be told of something, or somebody asked again. That is first; what is of others does not
+    /// delay who is more important.
     #[inline]
     pub(crate) fn has_late_before(&self, chosen: Stint) -> bool {
-        self.divides && self.room.shares.state.untold.is_before(chosen)
+        let state = &self.room.shares.state;
+        self.divides
+            && (state.is_unfinished || state.untold.is_before(chosen) || state.dry.first_before(chosen).is_some())
     }
 
-    /// What is told next, and the server that pays for it.
-    pub(crate) fn next_late(&self) -> Option<(Late, u8)> {
-        self.room.shares.state.untold.next()
+    /// The last choice stopped behind as many as it may find without time: that was work.
+    pub(crate) const fn is_unfinished(&self) -> bool {
+        self.room.shares.state.is_unfinished
+    }
+
+    /// What is done next, and the server that pays for it.
+    pub(crate) fn next_late(&mut self, chosen: Stint) -> Option<(Late, u8)> {
+        let state = &mut self.room.shares.state;
+        // Who comes next is not known: there may be somebody more important.
+        if core::mem::replace(&mut state.is_unfinished, false) {
+            return None;
+        }
+        if state.untold.is_before(chosen) {
+            return state.untold.next();
+        }
+        state.dry.first_before(chosen).map(|slot| (Late::Dry(slot), slot))
     }
 
     /// It was told; of a claim up to this thread, if there are others.
@@ -358,7 +408,7 @@ impl Servers<'_> {
     pub(crate) fn claim_stands(&mut self, stint: Stint) -> bool {
         let state = &self.room.shares.state;
         let claim = state.position(stint.server());
-        if state.dry | self.room.core.vetoed() != 0 || !state.untold.is_empty() {
+        if state.dry.all() | self.room.core.vetoed() != 0 || !state.untold.is_empty() {
             return false;
         }
         let is_whole = self.is_whole(claim);
@@ -381,10 +431,9 @@ impl Servers<'_> {
     /// The same in all other cases.
     #[inline(never)] // Not on the usual way.
     fn choose_by_all_claims(&mut self) -> Next {
-        for slot in Members(self.room.shares.state.dry) {
-            self.ask_again(slot);
-        }
-        for _ in 0..MAX_SERVERS {
+        let now = self.now_ticks();
+        self.room.shares.state.dry.pass(now);
+        for _ in 0..DRY_UP_AT_ONCE {
             let (now, positions) = (self.now_ticks(), &self.room.shares.state.positions);
             let position = |slot: u8| positions.get(usize::from(slot)).copied();
             let (core, claims) = (&mut *self.room.core, &*self.room.shares.claims);
@@ -414,8 +463,8 @@ impl Servers<'_> {
             }
             self.dry_up(slot);
         }
-        // Each round has taken one out.
-        self.room.core.next(self.now_ticks())
+        self.room.shares.state.is_unfinished = true;
+        Next { stint: Stint::IDLE, deadline_ticks: self.now_ticks() }
     }
 
     /// Counts who may not run against the word of a scheduler since the last choice.
@@ -431,7 +480,7 @@ impl Servers<'_> {
     #[inline]
     pub(crate) fn claims_end_ticks(&mut self, stint: Stint) -> u64 {
         let state = &self.room.shares.state;
-        if state.is_whole && state.dry == 0 { NEVER } else { self.some_claims_end_ticks(stint) }
+        if state.is_whole && state.dry.all() == 0 { NEVER } else { self.some_claims_end_ticks(stint) }
     }
 
     #[inline(never)] // Not on the usual way.
@@ -446,13 +495,8 @@ impl Servers<'_> {
             end_ticks = now.saturating_add(usable_ticks).min(expires_ticks);
         }
         // Who is less important than the one that runs would wait anyway, and is looked at when the core is given away.
-        let matters = |slot: &u8| stint == Stint::IDLE || stint.is_background() || *slot < stint.server();
-        let mut dry = Members(self.room.shares.state.dry).take_while(matters).peekable();
-        if dry.peek().is_some() {
-            end_ticks = end_ticks.min(self.room.shares.claims.next_expiry_ticks());
-        }
-        for slot in dry {
-            end_ticks = end_ticks.min(self.room.core.grows_ticks(slot, now));
+        if let Some(grows_ticks) = self.room.shares.state.dry.earliest_before(stint) {
+            end_ticks = end_ticks.min(grows_ticks).min(self.room.shares.claims.next_expiry_ticks());
         }
         end_ticks
     }
@@ -472,7 +516,7 @@ impl Servers<'_> {
         let ShareRoom { claims, state, .. } = &mut self.room.shares;
         let server = claims.claim(claim).and_then(|one| one.root());
         if claims.expire_one(claim, now) {
-            state.untold.end(claim, server);
+            state.end(claim, server);
         }
     }
 
@@ -485,8 +529,9 @@ impl Servers<'_> {
         let (from, now) = (byte(from), self.now_ticks());
         let root = self.root_of(from).ok_or(Code::NoTime)?;
         what(self.room.shares.claims, &root, now).map_err(code)?;
+        self.time_changed(root.server);
         if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {
-            self.room.shares.state.untold.end(from, Some(root.server));
+            self.room.shares.state.end(from, Some(root.server));
         }
         Ok(())
     }
@@ -565,7 +610,9 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
     fn set_server(&mut self, server: u16, budget_and_period: [u64; 2], now: u64) -> Result<(), Code> {
         let ([budget_ticks, period_ticks], servers) = (budget_and_period, &mut self.servers);
         let (bands, core) = (&mut servers.room.shares.bands, &mut servers.room.core);
-        bands.set(core, now, byte(server), budget_ticks, period_ticks).map_err(band_code)
+        let changed = bands.set(core, now, byte(server), budget_ticks, period_ticks).map_err(band_code);
+        servers.time_changed(byte(server));
+        changed
     }
 
     fn give_back(&mut self, now: u64) -> bool {
@@ -573,6 +620,7 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
     }
 
     fn drop_claim(&mut self, server: u16) -> bool {
+        self.servers.time_changed(byte(server));
         let shares = &mut self.servers.room.shares;
         shares.bands.is_server(byte(server)) && shares.claims.drop_one(byte(server))
     }

@@ -21,6 +21,8 @@ pub(crate) enum Late {
     Spent(u8, u16),
     /// This scheduler is awake: its parent is told.
     Awake(u8),
+    /// This server is asked whether it has time again ([`crate::dry`]).
+    Dry(u8),
 }
 
 /// All that is to be told.
@@ -103,6 +105,7 @@ impl Untold {
     /// It is told; of a claim up to this thread, if there are others.
     pub(crate) fn told(&mut self, what: Late, continues_with: Option<u16>) {
         match what {
+            Late::Dry(_) => return,
             Late::Awake(scheduler) => self.awake &= !bit(scheduler),
             Late::Spent(claim, _) => {
                 self.told = continues_with.map_or((NOBODY, 0), |thread| (claim, thread));

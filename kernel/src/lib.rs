@@ -22,6 +22,7 @@
 )]
 
 pub mod claims;
+mod dry;
 pub mod faults;
 mod floating_point;
 mod late;
@@ -299,20 +300,20 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         }
     }
 
-    /// Tells one thing that schedulers wait to hear, as work of the server whose time it is about, and looks for interrupts.
+    /// Tells one thing that schedulers wait to hear, or asks one server again, as work of the server whose time it is about, and looks for interrupts.
     #[inline(never)] // Rare, and not on the way of instances without schedulers.
     fn tell_late(&mut self, chosen: Chosen) {
         // The timer may be set for dates that mattered to who ran before. Nobody runs on a claim now, so no claim's end is one.
         let earliest = self.outside.servers.next_date_ticks(chosen);
         self.arm(earliest);
         // Before the work, since a call may be behind this already. After an interrupt there is work first: none can ring for ever and let nothing be done.
-        let may_look = !core::mem::take(&mut self.has_looked);
+        let may_look = !core::mem::take(&mut self.has_looked) || self.outside.servers.is_unfinished();
         self.account();
         if may_look && self.outside.machine.is_interrupted() {
             self.has_looked = true;
             return self.take_interrupts();
         }
-        if let Some((what, server)) = self.outside.servers.next_late() {
+        if let Some((what, server)) = self.outside.servers.next_late(chosen.stint) {
             match what {
                 Late::Spent(claim, first) => {
                     // Was it given time since, all continue.
@@ -325,9 +326,14 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     self.outside.servers.told(what, None);
                     self.objects.tell_parent(&mut self.outside, scheduler.into());
                 }
+                // Below, when it has paid.
+                Late::Dry(_) => {}
             }
             let until = self.outside.machine.counter_ticks();
             self.outside.servers.charge_work(until, server);
+            if let Late::Dry(slot) = what {
+                self.outside.servers.ask_again(slot);
+            }
         }
     }
 
@@ -340,7 +346,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         {
             let at = self.outside.machine.counter_ticks();
             let next = self.outside.servers.loaded(at, leaver);
-            if next.stint != chosen.stint {
+            if next.stint != chosen.stint || self.outside.servers.has_late_before(next.stint) {
                 return false;
             }
             chosen = next;
@@ -431,25 +437,33 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             if intid == Intid::VIRTUAL_TIMER {
                 self.pass_dates();
                 passed_ticks = self.outside.machine.counter_ticks();
-                continue;
-            }
-            // Dates are no driver's work: who sleeps until an instant at which a device rings would else spend its driver's budget.
-            if passed_ticks != 0 {
-                let _ = self.outside.servers.advance(passed_ticks);
-            }
-            match self.objects.binding_of(intid.0) {
-                Some(binding) => {
-                    self.outside.arm_next(intid);
-                    self.objects.top_half(&mut self.outside, binding);
-                    let server = self.objects.payer_of(binding);
-                    self.record_top_half(intid, server);
-                    let until = self.outside.machine.counter_ticks();
-                    self.outside.servers.charge_for(until, server);
+            } else {
+                // Dates are no driver's work: who sleeps until an instant at which a device rings would else spend its driver's budget.
+                if passed_ticks != 0 {
+                    let _ = self.outside.servers.advance(passed_ticks);
                 }
-                // Nobody's: it was never enabled.
-                None if !self.hear(intid) => self.outside.machine.deactivate(intid),
-                None => {}
+                self.take_of_device(intid);
             }
+            // A look, so that the choice is a passage of its own, and cheaper than an acknowledgement of nothing.
+            if !self.outside.machine.is_interrupted() {
+                return;
+            }
+        }
+    }
+
+    fn take_of_device(&mut self, intid: Intid) {
+        match self.objects.binding_of(intid.0) {
+            Some(binding) => {
+                self.outside.arm_next(intid);
+                self.objects.top_half(&mut self.outside, binding);
+                let server = self.objects.payer_of(binding);
+                self.record_top_half(intid, server);
+                let until = self.outside.machine.counter_ticks();
+                self.outside.servers.charge_for(until, server);
+            }
+            // Nobody's: it was never enabled.
+            None if !self.hear(intid) => self.outside.machine.deactivate(intid),
+            None => {}
         }
     }
 

@@ -144,6 +144,9 @@ impl<'a> Servers<'a> {
         self.now_ticks = self.now_ticks.max(until);
         self.room.core.charge_for(until, slot);
         self.note_usage(slot);
+        if self.divides {
+            self.time_changed(slot);
+        }
     }
 
     /// Who was chosen last.
@@ -209,6 +212,7 @@ impl<'a> Servers<'a> {
     pub(crate) const fn forget_choice(&mut self) {
         self.asleep = None;
         self.room.core.forget_choice();
+        self.forget_answers();
     }
 
     /// Counts the ticks that a thread ran.
@@ -275,6 +279,7 @@ impl<'a> Servers<'a> {
             return false;
         }
         let place = (row.clients & bit(client).wrapping_sub(1)).count_ones() as usize;
+        self.time_changed(server as u8);
         let (core, now) = (&mut *self.room.core, self.now_ticks);
         if begins { core.request(now, server as u8, place) } else { core.complete(now, server as u8, place) }
     }

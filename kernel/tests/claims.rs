@@ -1,7 +1,7 @@
 //! Claims on the time of servers, numbers of schedulers and servers of a band, on a fake core: the kernel's own glue between calls and `core/sched`.
 
 use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, ServerRow, TcapRow};
-use bulkhead_kernel_abi::call::{Call, Flag};
+use bulkhead_kernel_abi::call::{Call, Flag, TcapOperation};
 use bulkhead_kernel_abi::{ALL_TICKS, Code, NONE};
 use bulkhead_words::Rule;
 use shares::{BAND, EMPTY, NOTIFY, RECEIVE, Rows, SCHEDULER, SEND, TCAP, THREAD, Test, claim, sporadic, unlimited};
@@ -84,6 +84,32 @@ fn the_end_of_a_reservation_takes_the_core_from_who_runs() {
     assert_eq!(test.call(Call::Delegate, &[SEND, TCAP, 120, 0, 0]), Code::Ok);
     test.spin(1100);
     assert_eq!(test.ran, [(2, 10), (1, 80), (2, 920), (1, 90)]);
+}
+
+/// CH-50, CH-52: what a call gives back is there at once for who waits for it, and so is what a call of somebody less important gives back.
+#[test]
+fn what_is_given_back_is_used_at_once() {
+    let rows = Rows {
+        servers: vec![sporadic(0, 500, 1000), sporadic(1, 200, 1000), unlimited(2)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(0, NONE), (1, NONE), (2, NONE)],
+        ..Rows::default()
+    };
+    // All of it, by which the reservation ends, and a part.
+    for (gives_back, ticks) in [(0, 0), (2, 0), (0, 100), (2, 100)] {
+        let mut test = Test::new(&rows);
+        assert_eq!(test.call(Call::Delegate, &[TCAP + 3, TCAP + 1, 0, 0, 0]), Code::Ok);
+        test.call(Call::Receive, &[0, 0, 100]);
+        assert_eq!(test.running, Some(2), "all of the other's time is reserved");
+        test.spin(if gives_back == 0 { 100 } else { 50 });
+        assert_eq!(test.running, Some(gives_back));
+        test.call(Call::Tcap, &[TcapOperation::Transfer.number(), TCAP + 1, TCAP + 3, ticks]);
+        assert_eq!(test.code(gives_back), Code::Ok);
+        if gives_back == 0 {
+            test.call(Call::Receive, &[0, 0, 5000]);
+        }
+        assert_eq!(test.running, Some(1));
+    }
 }
 
 /// CH-50: a server loses what it has reserved when it may use nothing else, if it polls: then it has no budget, and continues in the background at once and not with the

@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits registers_clear registers_open registers_stay"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked dries registers_clear registers_open registers_stay"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -83,9 +83,9 @@ break_place() {
         # What a top half has interrupted comes back too early.
         anchor) hosts='bulkhead-sched --features kernel --test kernel_search' attack='' && change core/sched/src/kernel/events.rs '            entry.budget.dispatch(until);' '' ;;
         # Who waits for the end of a reservation is not looked at while the choice stands.
-        dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry | self.room' 'self.room' ;;
+        dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry.all() | self.room' 'self.room' ;;
         # Nor is who was passed over.
-        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry | self.room.core.vetoed() != 0' 'state.dry != 0' ;;
+        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry.all() | self.room.core.vetoed() != 0' 'state.dry.all() != 0' ;;
         # A thread is not looked at for dead levels though a component has ended.
         ends) hosts='bulkhead-objects --test unwinding' attack='' && change core/objects/src/unwind.rs '        self.ends = self.ends.wrapping_add(1);' '' ;;
         # What was handed on can be used by its giver as well.
@@ -171,6 +171,10 @@ break_place() {
         above) hosts='bulkhead-objects --test schedulers_above' attack='' && change core/objects/src/events.rs 'world.tell_parent_later(scheduler, server);' 'let _ = server;' ;;
         # It is told of one that waits again.
         waits) hosts='bulkhead-objects --test schedulers_above' attack='' && change core/objects/src/events.rs 'thread.is_awake() || thread.state' 'true || thread.state' ;;
+        # Who is dry is not asked when something was done to its server's time.
+        asked) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/dry.rs 'self.unasked |= self.all & bit(slot);' 'let _ = slot;' ;;
+        # One choice takes out all who have no time left.
+        dries) attack=hostile::swarm && change kernel/src/claims.rs 'DRY_UP_AT_ONCE: usize = 2' 'DRY_UP_AT_ONCE: usize = 64' ;;
         # A share of the console has no room for a text.
         share) hosts='bulkhead-kernel --lib' attack='' && change kernel/src/text.rs '.unwrap_or(0).max(PRINT_ENTRIES)' '.unwrap_or(0)' ;;
         # A terminal is sent controls above ASCII.

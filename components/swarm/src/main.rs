@@ -24,12 +24,19 @@ const MAKES: u64 = 4;
 const TAKES: u64 = 5;
 /// Sleeps below all schedulers: each of them waits when it wakes.
 const SLEEPS: u64 = 6;
+/// Reserves all that its server has for a claim that nobody runs on, and wants to run all the same.
+const HOARDS: u64 = 7;
+/// Reserves the time of others, who are less important and want to run, for claims that nobody runs on.
+const TAKES_AWAY: u64 = 8;
+/// Wants to run when that one does.
+const WANTS: u64 = 9;
 
 const OWN_CLAIM: u64 = 1;
 const BAND: u64 = 2;
 const FIRST_SCHEDULER: u64 = 16;
 const FIRST_THREAD: u64 = 64;
 const FIRST_CLAIM: u64 = 128;
+const SECOND_CLAIM: u64 = 160;
 const FIRST_SERVER: u64 = 192;
 /// 1 ms.
 const MILLISECOND: u64 = 62_500;
@@ -47,6 +54,9 @@ fn main(argument: u64) {
         IS_TOLD => spin(u64::MAX),
         TAKES => take(count),
         SLEEPS => sleep(count, times),
+        HOARDS => hoard(count, times),
+        TAKES_AWAY => take_away(count, times),
+        WANTS => want(),
         _ => {}
     }
 }
@@ -120,6 +130,44 @@ fn sleep(count: u64, times: u64) {
     }
     stop_threads(count);
     println!("sleeper: over");
+}
+
+fn hoard(number: u64, times: u64) {
+    let mut reserved = 0;
+    for _ in 0..times {
+        reserved += u64::from(delegate(SECOND_CLAIM + number, FIRST_CLAIM + number, 0, 0, false).is_ok());
+        // It has nothing until its budget is back, which is what it waits for without a call.
+        spin(counter_ticks() + 2 * PERIOD_TICKS);
+    }
+    if number == 0 {
+        println!("hoarder: over");
+        println!("reserved {reserved} of {times}");
+    }
+}
+
+/// Sleeps until an instant that is the same for all.
+fn sleep_together() {
+    const APART: u64 = 4 * PERIOD_TICKS;
+    let _ = receive(0, (counter_ticks() / APART + 1) * APART);
+}
+
+fn want() {
+    loop {
+        sleep_together();
+        spin(counter_ticks() + MILLISECOND);
+    }
+}
+
+fn take_away(count: u64, times: u64) {
+    let mut reserved = 0;
+    for _ in 0..times {
+        sleep_together();
+        let is_reserved = |number: &u64| delegate(SECOND_CLAIM + number, FIRST_CLAIM + number, 0, 0, false).is_ok();
+        reserved += (0..count).filter(is_reserved).count() as u64;
+    }
+    stop_threads(count);
+    println!("taker: over");
+    println!("reserved {reserved} of {}", times * count);
 }
 
 /// Makes all servers of the band; how many there were.

@@ -11,7 +11,7 @@ use crate::{NEVER, Objects, ThreadState, World};
 use bulkhead_kernel_abi::{Code, MAX_THREADS, NONE};
 
 /// Most dates that pass in one piece of work; the rest stays due.
-pub const DATES_AT_ONCE: usize = 4;
+pub const DATES_AT_ONCE: usize = 2;
 
 impl Objects<'_> {
     /// Puts a thread that waits into the list of the server that it would run on, unless it waits without a deadline.

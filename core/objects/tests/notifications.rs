@@ -88,9 +88,9 @@ fn a_deadline_ends_a_wait_and_a_sleep() {
 }
 
 #[test]
-fn four_dates_pass_at_a_time() {
+fn two_dates_pass_at_a_time() {
     bench(|b| {
-        let all = [0, 1, 4, 7, 6];
+        let all = [0, 1, 4];
         b.start(&all);
         for thread in all {
             let server = b.thread(thread).server;
@@ -100,8 +100,8 @@ fn four_dates_pass_at_a_time() {
             assert_eq!(b.svc(Call::Receive, &[0, 0, SOON]), Outcome::Done);
         }
         b.world.now = SOON;
-        assert!(b.objects.pass_dates(&mut b.world), "the fifth stays due");
-        assert_eq!(all.iter().filter(|thread| b.thread(**thread).is_awake()).count(), 4);
+        assert!(b.objects.pass_dates(&mut b.world), "the third stays due");
+        assert_eq!(all.iter().filter(|thread| b.thread(**thread).is_awake()).count(), 2);
         assert!(!b.objects.pass_dates(&mut b.world));
         assert!(all.iter().all(|thread| b.thread(*thread).is_awake()));
     });

@@ -6,7 +6,7 @@ use crate::servers::numbers;
 use bulkhead_description::kernel::{EXCHANGE, PASSAGE};
 use bulkhead_instance::{Component, Instance, Member, Shares, Thread, write};
 use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, ServerRow, TcapRow};
-use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, MAX_SCHEDULER_DEPTH, NONE};
+use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, MAX_SCHEDULER_DEPTH, MAX_TCAPS, NONE};
 use bulkhead_system_tests::kernel::{Place, run};
 use bulkhead_system_tests::system::guest;
 use bulkhead_system_tests::ways::sporadic;
@@ -18,6 +18,9 @@ const LENDS: u64 = 3;
 const MAKES: u64 = 4;
 const TAKES: u64 = 5;
 const SLEEPS: u64 = 6;
+const HOARDS: u64 = 7;
+const TAKES_AWAY: u64 = 8;
+const WANTS: u64 = 9;
 /// 1 ms.
 const MILLISECOND: u64 = 62_500;
 /// The number of the scheduler in vectors.
@@ -147,6 +150,32 @@ fn nested(top_is_first: bool) -> Swarm {
     }
 }
 
+/// Servers of which nothing is left for who wants to run on them: each is asked whether it has something again. All of each is reserved by its own thread, or by one that is more
+/// important than all.
+fn hoarder(one_takes_all: bool) -> Swarm {
+    // Each has two claims, its own and that for which all of it is reserved.
+    let count = MAX_TCAPS as u16 / 2 - 1;
+    let first = 1 + u16::from(one_takes_all);
+    let mut servers = vec![sporadic(0, MILLISECOND, 2 * MILLISECOND)];
+    servers.extend((1..first).map(|slot| sporadic(slot as u8, 4 * MILLISECOND, 20 * MILLISECOND)));
+    servers.extend((first..first + count).map(|slot| sporadic(slot as u8, MILLISECOND / 20, 20 * MILLISECOND)));
+    let reserved =
+        TcapRow { scheduler: ID, expires_ticks: ALL_TICKS, end_point: NONE, priority: 1, ..TcapRow::default() };
+    let hoards = |number: u16| if one_takes_all { WANTS } else { HOARDS | u64::from(number) << 8 | 5 << 16 };
+    let takes = one_takes_all.then_some((TAKES_AWAY | u64::from(count) << 8 | 3 << 16, 1));
+    let numbers = || 0..count;
+    Swarm {
+        threads: numbers().map(|number| (hoards(number), first + number)).chain(takes).collect(),
+        slots: vec![
+            (64, numbers().map(|number| capability(Kind::Thread, 1 + number)).collect()),
+            (128, numbers().map(|number| capability(Kind::TCap, first + number)).collect()),
+            (160, numbers().map(|number| capability(Kind::TCap, servers.len() as u16 + number)).collect()),
+        ],
+        servers,
+        shares: Shares { tcaps: numbers().map(|_| reserved).collect(), ..Shares::default() },
+    }
+}
+
 /// A band with as many servers as there can be.
 fn maker(count: u16) -> Swarm {
     let in_band = ServerRow { band: 0, ..sporadic(1, 0, 10 * MILLISECOND) };
@@ -179,6 +208,8 @@ fn what_ends_at_one_instant_ends_in_slices() {
     let runs = [
         ("claims", lender(MOST), "lender: over"),
         ("servers", maker(MOST), "maker: over"),
+        ("who reserves", hoarder(false), "hoarder: over"),
+        ("who takes away", hoarder(true), "taker: over"),
         ("schedulers, the top first", nested(true), "sleeper: over"),
         ("schedulers, the top last", nested(false), "sleeper: over"),
     ];
