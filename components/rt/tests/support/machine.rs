@@ -43,6 +43,9 @@ impl Pages for Fake {
 
 /// Nobody delegates, and there is no band.
 impl Claims for Fake {
+    fn tell_parent_later(&mut self, _: u16, _: Option<u16>) {
+        unreachable!("no scheduler is below another one here");
+    }
     fn delegate(&mut self, _: u16, _: u16, _: u64, _: u64, _: u64) -> Result<(), Code> {
         Err(Code::NoTime)
     }
