@@ -3,7 +3,7 @@
 use crate::boards::{self, BoardsArguments};
 use crate::experiments::{self, Done, Experiment, LEAST_TIGHTNESS, Length, median_tightness};
 use crate::soak::{self, SoakArguments};
-use crate::{Failure, Outcome, costs, measure, record, report};
+use crate::{Failure, Outcome, costs, kernel_paths, measure, record, report};
 use bulkhead_run::command::Format;
 use bulkhead_run::exit_code;
 use clap::{Parser, Subcommand};
@@ -59,6 +59,8 @@ enum Task {
     /// Make drafts of board files from the device trees of hundreds of real boards, and count what they lack; or run what there is on every
     /// built-in board.
     Boards(BoardsArguments),
+    /// Print what the kernel executes in its rows, by function or instruction by instruction.
+    KernelPaths(kernel_paths::PathsArguments),
 }
 
 const AFTER_HELP: &str = "\
@@ -78,6 +80,7 @@ Examples:
   ./x bench --record size       measures one group of rows and writes it down
   ./x bench --record-costs      measures what `bulkhead check` counts for the monitor, and writes it down
   ./x bench soak --minutes 60   lets the random attacker run for an hour
+  ./x bench kernel-paths        prints what the kernel executes in its rows
   ./x bench boards              says on how many real boards Bulkhead could run, by their device trees
   ./x bench boards --rows       prints what the monitor costs on each built-in board
   ./x bench boards --suite      runs the scenarios of the tests on each built-in board
@@ -107,6 +110,7 @@ fn run(arguments: &BenchArguments) -> Result<u8, Failure> {
     match &arguments.task {
         Some(Task::Soak(arguments)) => return soak::run(arguments),
         Some(Task::Boards(arguments)) => return boards::run(arguments),
+        Some(Task::KernelPaths(arguments)) => return kernel_paths::run(arguments),
         None => {}
     }
     if arguments.list {

@@ -19,6 +19,7 @@ mod devices;
 pub mod experiments;
 mod hybrid;
 mod kernel;
+pub mod kernel_paths;
 mod lab;
 mod linux;
 mod masks;

@@ -1,7 +1,8 @@
 //! Every row is measured and stays below its ceiling; the long work of Linux is left to `./x bench`.
 
-use bulkhead_bench::rows;
-use bulkhead_bench::{Verdict, measure};
+use bulkhead_bench::{Verdict, kernel_paths, measure, rows};
+use bulkhead_system_tests::kernel::Place;
+use bulkhead_system_tests::ways::{Way, count};
 
 fn assert_below_ceilings(names: &[String]) {
     let outcomes = measure(names, |outcome| println!("{}: {}", outcome.row.name, outcome.value_text()));
@@ -43,4 +44,12 @@ fn what_boots_linux_stays_below_its_ceiling() {
             .map(|name| (*name).to_owned())
             .collect::<Vec<_>>(),
     );
+}
+
+/// CH-60: the path that is shown of a row has as many instructions as the row's component counts without QEMU's log.
+#[test]
+fn the_sum_over_a_path_is_what_is_counted() {
+    let sum = kernel_paths::sum("kernel.signal_peer").unwrap_or_else(|failure| panic!("{}", failure.message));
+    let most = count(Way::SignalPeer, 8, Place::Board).most;
+    assert_eq!(sum, (most, most));
 }

@@ -1,0 +1,112 @@
+//! What the parts of a path are for, and what would be needed where a row is missed.
+
+use bulkhead_system_tests::ways::Way;
+
+/// Files, or folders of them, with what their code is for; the first that fits counts.
+const PURPOSES: &[(&[&str], &str)] = &[
+    (&["assembly", "arch/"], "the way in and out: vectors and registers"),
+    (
+        &["kernel/src/entry.rs", "kernel/src/lib.rs", "kernel/src/outside.rs", "kernel/src/rows.rs"],
+        "around each entry: clock, accounts, timer",
+    ),
+    (&["core/sched/src/budget"], "budgets: what was used, and when it comes back"),
+    (&["core/sched/src/band"], "bands: may this server be"),
+    (&["core/sched/src/tcap", "kernel/src/claims.rs", "kernel/src/late.rs"], "claims on time"),
+    (&["core/sched/", "kernel/src/servers.rs"], "servers: who is next, and dates"),
+    (
+        &["core/objects/src/endpoint.rs", "core/objects/src/binding.rs", "kernel/src/signal.rs"],
+        "end points: bits, and who waits",
+    ),
+    (&["core/objects/src/events.rs"], "events of schedulers"),
+    (
+        &["core/objects/src/position.rs", "core/objects/src/thread.rs", "core/objects/src/dates.rs"],
+        "threads, their turns and their dates",
+    ),
+    (&["core/objects/", "core/kernel-abi/"], "the call: arguments, capabilities, objects"),
+    (&["kernel/"], "the rest of the kernel: wires, names, memory"),
+    (&["library"], "memory copied and cleared, and checks of Rust's own library"),
+];
+
+/// What the code of a file is for.
+pub(super) fn purpose(file: &str) -> &'static str {
+    let fits = |(files, _): &&(&[&str], &'static str)| files.iter().any(|one| file.starts_with(one));
+    PURPOSES.iter().find(fits).map_or("other", |(_, purpose)| purpose)
+}
+
+/// What a path has too much, and what would be needed to reach the promise. Nothing where it is reached.
+pub(super) fn needed(way: Way) -> Option<&'static str> {
+    Some(match way {
+        Way::SignalPeer => {
+            "the slot is looked up in assembly as for a call, and `notify` finds out who waits and counts the link in a list. A word in the end point that says \"awake, and \
+             nothing is to be told\" would let assembly set the bit by itself; the link's counter would be at a place known from the slot."
+        }
+        Way::SignalLess => {
+            "the same, and beside it the receiver's server is woken in place, which takes the rest. The end point would name the root of its server, which `root` looks for each time, and the link's \
+             counter would be at a known place: together about what is missed."
+        }
+        Way::SignalHeld => {
+            "no path in common with a choice. The server stays the same, but the path charges it, tells the scheduler by an event, asks every claim and chooses as if anybody could be next. Needed: whether the \
+             receiver's claim outranks the running one is one comparison; if it does, the thread is exchanged in the same server, and charge, event and timer are left to the next entry."
+        }
+        Way::SignalMore => {
+            "charge, wake and choice as one passage of 150, as the issue says: `settle`, `advance`, `signal` and `choose` each find the server and the date again, and the way out is \
+             that of any entry. Needed: the one who wakes is known to be more important, so it is the choice."
+        }
+        Way::Switch => {
+            "the three slots are looked up one after the other and each is checked and counted as any call's (`switch`, `object_of`, `counters`); then the receiver's claim is made the server's number \
+             again and the claims are asked. Needed: a scheduler keeps objects and claim of its last `switch`, valid as long as token and grants are; and no date moves when the server stays."
+        }
+        Way::Interrupt => {
+            "two charges and two looks for the next date: the victim is charged up to the entry, the top half is charged to the driver's server, and each files dates. Needed: one charge from the instant of \
+             entry when the driver's server gets the core anyway (a draft took 1,044), and the choice that the wake already knows, as for `kernel.signal_more`."
+        }
+        Way::InterruptPibs => {
+            "the same, and the server is placed for its client twice: `of_other` and `place` read the client's budget and file the server again when it is told of the client and again when it wakes. Needed: to tell \
+             and to wake in one step (with one charge a draft took 1,494)."
+        }
+        Way::ComesBack => {
+            "the way in looks for interrupts as for a device, the date's end is played for each server in `advance_in_full`, and the choice begins at the top though the one whose budget came back is known. Needed: \
+             the earliest date names its server, and if that one is more important it is the choice."
+        }
+        Way::UsedUp => {
+            "the spent server is charged, filed behind its next date, and the choice asks everybody. Needed: the charge of a spent budget knows that nothing of it is left, so its chunk can move to its next date \
+             without the general `charge` and `place`; and two levels of the queue decide who follows."
+        }
+        Way::Delegate => {
+            "vectors are joined word by word in a copy that is cleared first, both claims are looked for by scheduler, and afterwards the server is charged and its dates filed as if its budget had changed. Needed: \
+             a gift between claims whose vectors are equal joins nothing, and a server whose own claim keeps its number files nothing."
+        }
+        Way::DelegateAll => {
+            "what `kernel.delegate` needs, and a join of 16 sorted words in about 10 instructions each; now it takes more than 30, by closures that compare scheduler and number apart."
+        }
+        Way::Create => {
+            "the slot is found by four looks at the table, the server's record is cleared and copied byte by byte where it is not aligned, and the band is counted from its members. Needed: a record that is written \
+             in place, sums of a band that are kept, and no charge of who asks before the next entry."
+        }
+        Way::CreateTested => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Way, needed, purpose};
+    use crate::kernel_paths::ALL;
+
+    #[test]
+    fn files_have_the_first_purpose_that_fits() {
+        assert_eq!(purpose("core/sched/src/budget/sporadic.rs"), purpose("core/sched/src/budget.rs"));
+        assert_ne!(purpose("core/sched/src/kernel.rs"), purpose("core/sched/src/budget.rs"));
+        assert_eq!(purpose("kernel/src/wires.rs"), "the rest of the kernel: wires, names, memory");
+        assert_eq!(purpose("library"), "memory copied and cleared, and checks of Rust's own library");
+    }
+
+    /// Each way is once in the table, and its row is there.
+    #[test]
+    fn each_way_has_a_path_of_its_row() {
+        for way in Way::ALL {
+            assert_eq!(ALL.iter().filter(|one| one.way == way).count(), 1, "{way:?}");
+        }
+        assert!(ALL.iter().all(|one| crate::rows::all().any(|row| row.name == one.row)));
+        assert_eq!(ALL.iter().filter(|one| needed(one.way).is_none()).count(), 1);
+    }
+}
