@@ -6,7 +6,7 @@
 mod registers;
 
 use bulkhead_component::println;
-use bulkhead_pid::{smoothed, trajectory};
+use bulkhead_pid::{Kelvin, Smoothing, smoothed, trajectory};
 use registers::{Registers, plant, read};
 
 bulkhead_component::entry!(main);
@@ -16,12 +16,18 @@ fn main(argument: u64) {
     println!("filter to {target}: {:016x}", trajectory(target, times, smoothed));
 }
 
-bulkhead_component::export! {
-    /// A value that is smoothed by the one before, all as bits of binary64.
-    fn smooth(_token, before, value) {
-        smoothed(f64::from_bits(before), f64::from_bits(value)).to_bits()
-    }
+/// What it does for others.
+struct Filter;
 
+impl Smoothing for Filter {
+    fn smooth(_token: u64, before: Kelvin, value: Kelvin) -> Kelvin {
+        Kelvin(smoothed(before.0, value.0))
+    }
+}
+
+Smoothing!(serve Filter);
+
+bulkhead_component::export! {
     /// Answers how many registers held something at its entry, and leaves a pattern in all of them.
     fn plant_all(_token, pattern) {
         let mut found = Registers::NONE;

@@ -3,6 +3,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod smoothing;
+
+pub use smoothing::{Kelvin, Smoothing};
+
 /// A controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pid {

@@ -8,15 +8,15 @@ use bulkhead_component::call::{counter_ticks, version};
 use bulkhead_component::println;
 use bulkhead_component::range::Range;
 use bulkhead_kernel_abi::call::Call;
-use bulkhead_pid::trajectory;
+use bulkhead_pid::{Kelvin, Smoothing, trajectory};
 use core::arch::asm;
 use registers::{Registers, planted};
 
 bulkhead_component::entry!(main);
 
+Smoothing!(call);
+
 bulkhead_component::import! {
-    /// The smoothed value of one before and a new one, all as bits of binary64.
-    fn smooth(before, value);
     /// Leaves a pattern in all registers, and answers how many of them held something when it was entered.
     fn plant_all(pattern);
 }
@@ -36,7 +36,7 @@ fn main(argument: u64) {
     match argument as u8 {
         CONTROL => {
             let word = trajectory(target, times, |before, value| {
-                smooth(before.to_bits(), value.to_bits()).map_or(f64::NAN, f64::from_bits)
+                smooth(Kelvin(before), Kelvin(value)).map_or(f64::NAN, |smoothed| smoothed.0)
             });
             println!("control to {target}: {word:016x}");
         }
@@ -84,7 +84,7 @@ fn counts(times: u64) {
         value = use_once(value);
         opened.add(counter_ticks() - at);
         let at = counter_ticks();
-        value = smooth(0, f64::to_bits(value)).map_or(0.0, f64::from_bits);
+        value = smooth(Kelvin(0.0), Kelvin(value)).map_or(0.0, |smoothed| smoothed.0);
         value = use_once(value);
         called.add(counter_ticks() - at);
     }

@@ -141,7 +141,13 @@ pub const fn function_name(name: &str) -> [u8; NAME_BYTES] {
 /// Hash of a function's signature, text without a name as `(u64, u64) -> u64`: FNV-1a of 64 bits.
 #[must_use]
 pub const fn signature(text: &str) -> u64 {
-    let (mut hash, mut rest) = (0xcbf2_9ce4_8422_2325_u64, text.as_bytes());
+    continued(0xcbf2_9ce4_8422_2325, text)
+}
+
+/// The hash of a text of which this is the hash of what is in front, and that continues like this.
+#[must_use]
+pub const fn continued(hash: u64, text: &str) -> u64 {
+    let (mut hash, mut rest) = (hash, text.as_bytes());
     while let [byte, after @ ..] = rest {
         hash = (hash ^ *byte as u64).wrapping_mul(0x0100_0000_01b3);
         rest = after;

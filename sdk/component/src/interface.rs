@@ -14,10 +14,11 @@
 //! }
 //! ```
 //!
-//! All arguments are words, eight at most, and so is the answer. The caller's stub keeps x19 to x30 on its own stack and hands zeros over in their place;
+//! All arguments are words; [`crate::typed`] makes functions of types of them. Eight at most are taken, and one is answered. The caller's stub keeps x19 to x30 on its own stack and hands zeros over in their place;
 //! the callee's stub answers zeros in x1 to x7. So neither sees a register of the other but the arguments and the answer, and a caller finds its own
 //! registers even when the callee faulted and everything was cleared.
 
+use crate::typed::Name;
 use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::image::{
     ACCOUNTS_SIGNATURE, DEVICE_SIGNATURE, DMA_SIGNATURE, LIMIT_SIGNATURE, NAME_BYTES, function_name, signature,
@@ -101,7 +102,18 @@ impl Record {
         assert!(parameters < SIGNATURES.len(), "a function takes eight words at most");
         Self { name: function_name(name), signature: signature(SIGNATURES[parameters]), address }
     }
+
+    /// The same of a function of types ([`crate::typed`]).
+    #[must_use]
+    pub const fn typed(name: &str, parameters: &[Name], answer: &Name, address: *const ()) -> Self {
+        assert!(name.len() < NAME_BYTES, "the name of the function is too long");
+        Self { name: function_name(name), signature: crate::typed::signature(parameters, answer), address }
+    }
 }
+
+/// The words that a function of types answers, in the order of the registers.
+#[repr(C)]
+pub struct Answer(pub [u64; 8]);
 
 /// Uses the capability of a slot, with these words: a Call comes back with the callee's, anything else with zeros.
 ///

@@ -40,6 +40,7 @@ pub mod schedule;
 mod start;
 #[cfg(target_os = "none")]
 pub mod task;
+pub mod typed;
 #[cfg(all(target_os = "none", feature = "virtio"))]
 pub mod virtio;
 
