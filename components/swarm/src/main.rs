@@ -162,6 +162,8 @@ fn take_away(count: u64, times: u64) {
     let mut reserved = 0;
     for _ in 0..times {
         sleep_together();
+        // By then they are awake, and have not run.
+        let _ = receive(0, counter_ticks() + MILLISECOND / 4);
         let is_reserved = |number: &u64| delegate(SECOND_CLAIM + number, FIRST_CLAIM + number, 0, 0, false).is_ok();
         reserved += (0..count).filter(is_reserved).count() as u64;
     }
