@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "kernel.signal_remote",
         what: "signal to a sleeping thread of another instance on another core, up to its first instruction: both kernels and both monitors",
-        how: "sender and receiver read the counter, which all cores advance, while nobody else does anything; an emulator plugin counts the parts on each core; a run with 2,000 signals less one with 1,000, in `mapped` and in `direct`, the larger; every one takes the same",
+        how: "sender and receiver read the counter, which all cores advance, while nobody else does anything; an emulator plugin counts the parts on each core; a run with 2,000 signals less one with 1,000, in `mapped` and in `direct`, the larger; kernels and monitors execute the same for each",
         peers: "doorbell.sleeping is the monitors' part",
         ceiling: Some(750.0),
         unit: Unit::Instructions,
