@@ -134,6 +134,16 @@ impl System {
         Self { model: loaded.system, image: image.bytes, areas, flash, host: loaded.host }
     }
 
+    /// Builds the image again, of a description that a test has changed.
+    ///
+    /// # Panics
+    /// When it cannot be built.
+    pub fn rebuild(&mut self) {
+        let image = bulkhead_image::build_image(&self.model, &monitor(&self.model));
+        let image = image.unwrap_or_else(|error| panic!("{error}"));
+        (self.areas, self.image) = (image.plan.areas(), image.bytes);
+    }
+
     /// Starts the system.
     ///
     /// # Panics

@@ -5,11 +5,13 @@
 //! one if it has the head of one anywhere, or begins as the kernel does. Somebody who damages both has made another guest, which is isolated from other
 //! partitions all the same; the number of instances is in the report, so that a missing one is seen.
 
+mod dma;
 mod ports;
 mod wires;
 
 use crate::channel::End;
 use crate::code::Code;
+use crate::dma::OwnTables;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use crate::monitor::Monitor;
@@ -37,11 +39,12 @@ pub fn kernel(file: &[u8]) -> Option<Kernel> {
     Some(Kernel::of(&text, bytes))
 }
 
-/// Judges the instances in partitions; returns how many there are, and their components. `guests` is what each partition maps, `ends` are of its channels.
+/// Judges the instances in partitions; returns how many there are, and their components. `guests` is what each partition maps, `ends` are of its channels, `functions` have tables of
+/// their own.
 pub(crate) fn check(
     view: &View<'_>,
     contents: &Contents,
-    (guests, ends): (&[Map], &[End]),
+    (guests, ends, functions): (&[Map], &[End], &[OwnTables]),
     kernel: Option<&Kernel>,
     findings: &mut Findings,
 ) -> (usize, usize) {
@@ -53,6 +56,7 @@ pub(crate) fn check(
         components += judge(bytes, kernel, &place, findings);
         if let Some(summary) = summary(bytes) {
             belongings(partition, map, &summary, &place, findings);
+            dma::check(partition, functions, &summary, &place, findings);
             wired.push((partition, summary));
         }
     }

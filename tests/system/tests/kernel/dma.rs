@@ -5,13 +5,13 @@ use bulkhead_abi::PhysicalAddress;
 use bulkhead_description::Options;
 use bulkhead_guest_abi::guest::GUEST_RAM;
 use bulkhead_kernel_abi::image::LOAD;
-use bulkhead_plan::model::GuestImage;
+use bulkhead_plan::model::{Bank, GuestImage, Reach};
 use bulkhead_run::End;
 use bulkhead_system_tests::System;
 use bulkhead_system_tests::disk::Disk;
 use bulkhead_system_tests::system::guest;
 use bulkhead_verify::instance::kernel;
-use bulkhead_verify::{Expected, verify_bytes};
+use bulkhead_verify::{Code, Expected, Verdict, verify_bytes};
 
 /// A card in a component, and what sends back.
 const NET: &str = r#"version = 1
@@ -31,11 +31,15 @@ bind = { card = "device:card", configuration = "device:card.config", events = "r
 const PAGE: u64 = 4096;
 const DATAGRAMS: &str = "datagrams: 60 came back with ";
 
-fn verified(system: &System) {
+fn judge(system: &System) -> Verdict {
     let monitors = Options::from_environment(None).guests.expect("built guests").join("../monitor");
     let expected = Expected::read(Some(&monitors)).unwrap_or_else(|error| panic!("{error}"));
     let kernel = kernel(&guest("kernel/kernel.elf")).expect("a kernel");
-    let verdict = verify_bytes(&system.image, &expected.with_kernel(kernel));
+    verify_bytes(&system.image, &expected.with_kernel(kernel))
+}
+
+fn verified(system: &System) {
+    let verdict = judge(system);
     assert!(verdict.is_accepted(), "{:?}", verdict.findings);
 }
 
@@ -120,13 +124,48 @@ program = "component:adder.elf"
 callers = { stacks = 1, bytes = "4 KiB" }
 "#;
 
+const STRAY_REST: &str = "health = { on_fault = \"stop\", dma_poll = \"1 ms\" }\n\n[[pci]]\nname = \"edu\"\nmodel = \"edu\"\npartition = \"kernel\"\ndma = [\"stray\"]\n";
+
+/// QV-10: tables of a function that are right in themselves and lead to RAM of the partition, but not to pages of its driver alone, are refused. All RAM is what a trusted driver has,
+/// and stands in the report.
+#[test]
+fn a_function_that_reaches_more_than_its_drivers_pages_is_refused() {
+    let mut system = Described::new("reach", STRAY).system(STRAY_REST);
+    verified(&system);
+    let Reach::Regions(own) = system.model.functions[0].reach.clone() else { panic!("it is confined") };
+    let [Bank { start, bytes }] = own[..] else { panic!("pages in one piece") };
+    let bank = |start: u64, bytes: u64| Bank { start: PhysicalAddress(start), bytes };
+    let more = [
+        ("text of the kernel", vec![bank(start.0, bytes), bank(LOAD, PAGE)]),
+        ("the page in front", vec![bank(start.0 - PAGE, bytes + PAGE)]),
+        ("the page behind", vec![bank(start.0, bytes + PAGE)]),
+        ("the first page of RAM", vec![bank(GUEST_RAM.0, PAGE)]),
+    ];
+    for (what, banks) in more {
+        system.model.functions[0].reach = Reach::Regions(banks);
+        system.rebuild();
+        let findings = judge(&system).findings;
+        assert!(
+            !findings.is_empty() && findings.iter().all(|one| one.code == Code::InstanceStreams),
+            "{what}: {findings:?}"
+        );
+    }
+    system.model.functions[0].reach = Reach::Regions(vec![bank(start.0, PAGE)]);
+    system.rebuild();
+    verified(&system);
+    system.model.functions[0].reach = Reach::Partition;
+    system.rebuild();
+    let verdict = judge(&system);
+    assert_eq!(verdict.findings, []);
+    assert!(verdict.reaches[0].bytes == verdict.reaches[0].of_bytes, "{:?}", verdict.reaches);
+}
+
 /// QV-10: what a component's device writes reaches that component's pages for DMA. Each attempt at the kernel's text, the first page of RAM, and the pages on both sides is refused by
 /// the SMMU and counted, and no byte of the instance changes.
 #[test]
 fn dma_aimed_at_the_kernel_and_at_others_is_refused_and_counted() {
     let described = Described::new("stray", STRAY);
-    let rest = "health = { on_fault = \"stop\", dma_poll = \"1 ms\" }\n\n[[pci]]\nname = \"edu\"\nmodel = \"edu\"\npartition = \"kernel\"\ndma = [\"stray\"]\n";
-    let system = described.system(rest);
+    let system = described.system(STRAY_REST);
     verified(&system);
     let mut running = system.start_exact(4);
     assert_eq!(running.end(), End::AllEnded);

@@ -220,9 +220,15 @@ fn bits(mutant: &mut Mutant, bits: u64) {
     mutant.put(place, &row);
 }
 
-/// Codes that the tests above show beside those of the corruptions.
-const OTHERS: [Code; 5] =
-    [Code::NoKernel, Code::InstanceChecksum, Code::InstanceForeign, Code::InstanceWireEnds, Code::InstancePortEnds];
+/// Codes that the tests above show beside those of the corruptions; that of streams needs a device with tables of its own (`tests/system/tests/kernel/dma.rs`).
+const OTHERS: [Code; 6] = [
+    Code::NoKernel,
+    Code::InstanceChecksum,
+    Code::InstanceForeign,
+    Code::InstanceWireEnds,
+    Code::InstancePortEnds,
+    Code::InstanceStreams,
+];
 
 #[test]
 fn every_code_of_instances_has_a_mutant() {

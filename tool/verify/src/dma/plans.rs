@@ -20,6 +20,7 @@ const CONFIGURATION_BYTES: u64 = 4096;
 const STREAMS: u32 = 512;
 
 /// A device on some partition's bus.
+#[derive(Clone)]
 pub(crate) struct Function {
     pub(crate) partition: usize,
     /// Its index on the partition's virtual bus.

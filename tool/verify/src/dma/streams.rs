@@ -9,6 +9,7 @@ use crate::image::{Contents, PAGE, Partition, View};
 use crate::registers::vtcr;
 use crate::walk::{self, Map, Memory, Rights, Run, Stage};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Streams of the table, and bytes of an entry.
 const STREAMS: u64 = 512;
@@ -37,12 +38,22 @@ const MAIR: u64 = 0xff;
 pub(crate) struct Streams {
     /// Table pages of devices, by partition.
     pub(crate) tables: Vec<(usize, u64)>,
-    /// Descriptors: where they are, and the bytes that their tables reach.
-    descriptors: BTreeMap<u64, u64>,
+    /// Descriptors: where they are, and what their tables reach.
+    descriptors: BTreeMap<u64, Vec<Range<u64>>>,
+    /// What of RAM each function reaches whose tables are its own.
+    pub(crate) own: Vec<OwnTables>,
     /// What functions reach, in the order of their streams.
     pub(crate) reaches: Vec<Reached>,
     /// Bytes of the file that were read: start and length.
     pub(crate) used: Vec<(u64, u64)>,
+}
+
+/// What of RAM a function reaches by tables of its own, by the addresses that its partition knows it by.
+pub(crate) struct OwnTables {
+    pub(crate) function: Function,
+    pub(crate) ranges: Vec<Range<u64>>,
+    /// They are all of its partition's RAM: nothing is to be confined.
+    pub(crate) is_all: bool,
 }
 
 /// What the DMA of a function reaches.
@@ -167,20 +178,23 @@ impl Reader<'_, '_> {
             format!("{}: address space {space} is that of partition {} too", function.name(), owner.0)
         });
         // Functions of one partition may share one; of two, they would share its address space.
-        let known = self.streams.descriptors.get(&descriptor).copied();
-        let bytes = known.unwrap_or_else(|| {
+        let known = self.streams.descriptors.get(&descriptor).cloned();
+        let ranges = known.unwrap_or_else(|| {
             self.streams.used.push((descriptor, DESCRIPTOR_BYTES));
             let place = format!("device tables of {}", function.name());
             let map = walk::walk(self.view, Stage::Device, self.bits, *table, &place, self.findings);
             self.streams.tables.extend(map.tables.iter().map(|table| (function.partition, *table)));
             self.reach(partition, function, &map)
         });
-        self.streams.descriptors.insert(descriptor, bytes);
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
+        self.streams.descriptors.insert(descriptor, ranges.clone());
         self.streams.reaches.push(reached(partition, function, bytes, false));
+        let (function, is_all) = (function.clone(), bytes == ram_bytes(partition));
+        self.streams.own.push(OwnTables { function, ranges, is_all });
     }
 
-    /// Every run leads where the partition's own RAM is, and nowhere else. Returns how much of it that is.
-    fn reach(&mut self, partition: &Partition, function: &Function, map: &Map) -> u64 {
+    /// Every run leads where the partition's own RAM is, and nowhere else. Returns what of it that is.
+    fn reach(&mut self, partition: &Partition, function: &Function, map: &Map) -> Vec<Range<u64>> {
         for run in &map.runs {
             let in_ram = partition.plan.ram().iter().any(|ram| {
                 let offset = run.input.checked_sub(ram.guest.0);
@@ -200,7 +214,7 @@ impl Reader<'_, '_> {
                 )
             });
         }
-        map.runs.iter().map(|run: &Run| run.bytes).sum()
+        map.runs.iter().map(|run: &Run| run.input..run.input_end()).collect()
     }
 }
 
