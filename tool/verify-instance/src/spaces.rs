@@ -240,6 +240,11 @@ fn dma(view: &View<'_>, (number, row): (usize, &DeviceRow), spaces: &[Map], find
     }) {
         return;
     }
+    let is_again = |one: &DeviceRow| is_for_dma(one.address) && one.component == row.component;
+    // What devices reach is compared with one piece.
+    findings.require(!view.tables.devices.iter().take(number).any(is_again), Kind::Dma, || {
+        format!("component {} has pages for DMA twice, by row {number} of the devices", row.component)
+    });
     let space = spaces.get(usize::from(row.component));
     let is_so = |offset: u64| {
         let mapping = space.and_then(|space| space.at(row.address + offset));

@@ -221,6 +221,14 @@ const CORRUPTIONS: &[Corruption] = &[
     ("pages for DMA of another component", Kind::Dma, |mutant| for_dma(mutant, |row| row.component = 0)),
     ("pages for DMA in the kernel", Kind::Dma, |mutant| for_dma(mutant, |row| row.physical = LOAD)),
     ("no pages for DMA", Kind::Dma, |mutant| for_dma(mutant, |row| row.pages = 0)),
+    ("fewer pages for DMA than are mapped", Kind::Dma, |mutant| for_dma(mutant, |row| row.pages = 1)),
+    ("pages for DMA at another address", Kind::Dma, |mutant| for_dma(mutant, |row| row.address += 0x1000)),
+    ("pages for DMA of nobody", Kind::Dma, |mutant| for_dma(mutant, |row| row.component = 99)),
+    ("bits in the row of pages for DMA", Kind::Dma, |mutant| for_dma(mutant, |row| row.reserved = 1)),
+    ("pages for DMA twice", Kind::Dma, |mutant| {
+        let (_, row) = mutant.row::<DeviceRow>(mutant.tables().devices.offset, 1);
+        device(mutant, |first| *first = DeviceRow { pages: 1, ..row });
+    }),
     ("pages for DMA to be read only", Kind::Dma, |mutant| page(mutant, 1, COMPONENT_DMA, READ_ONLY)),
     ("a page for DMA of the kernel", Kind::Reach, |mutant| point(mutant, 1, COMPONENT_DMA, LOAD)),
     ("registers as memory of a component", Kind::Device, |mutant| page(mutant, 0, COMPONENT_DEVICES, 1 << 2 | 3 << 8)),
