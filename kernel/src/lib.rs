@@ -472,7 +472,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         self.outside.machine.set_timer(NEVER);
         self.armed_ticks = NEVER;
         self.outside.machine.deactivate(Intid::VIRTUAL_TIMER);
-        self.objects.pass_dates(&mut self.outside);
+        self.objects.pass_date(&mut self.outside);
     }
 
     /// A component has done what it may not: recorded, and said on the console if nobody is told of it. A line takes the UART of a board longer than

@@ -30,6 +30,8 @@ const HOARDS: u64 = 7;
 const TAKES_AWAY: u64 = 8;
 /// Wants to run when that one does.
 const WANTS: u64 = 9;
+/// Is woken behind those, each time, and may run though they may not.
+const MAY: u64 = 10;
 
 const OWN_CLAIM: u64 = 1;
 const BAND: u64 = 2;
@@ -57,6 +59,7 @@ fn main(argument: u64) {
         HOARDS => hoard(count, times),
         TAKES_AWAY => take_away(count, times),
         WANTS => want(),
+        MAY => may(count, times),
         _ => {}
     }
 }
@@ -145,25 +148,35 @@ fn hoard(number: u64, times: u64) {
     }
 }
 
-/// Sleeps until an instant that is the same for all.
-fn sleep_together() {
+/// Sleeps until some ticks behind an instant that is the same for all.
+fn sleep_until_behind(ticks: u64) {
     const APART: u64 = 4 * PERIOD_TICKS;
-    let _ = receive(0, (counter_ticks() / APART + 1) * APART);
+    let _ = receive(0, (counter_ticks() / APART + 1) * APART + ticks);
 }
 
 fn want() {
     loop {
-        sleep_together();
+        sleep_until_behind(0);
         spin(counter_ticks() + MILLISECOND);
     }
+}
+
+fn may(count: u64, times: u64) {
+    for _ in 0..times {
+        // By then they are awake, and were passed over.
+        sleep_until_behind(MILLISECOND / 2);
+    }
+    // Itself is the last but one.
+    stop_threads(count - 2);
+    let _ = task::stop(FIRST_THREAD + count - 1);
+    println!("who may: over");
 }
 
 fn take_away(count: u64, times: u64) {
     let mut reserved = 0;
     for _ in 0..times {
-        sleep_together();
         // By then they are awake, and have not run.
-        let _ = receive(0, counter_ticks() + MILLISECOND / 4);
+        sleep_until_behind(MILLISECOND / 4);
         let is_reserved = |number: &u64| delegate(SECOND_CLAIM + number, FIRST_CLAIM + number, 0, 0, false).is_ok();
         reserved += (0..count).filter(is_reserved).count() as u64;
     }

@@ -10,9 +10,6 @@
 use crate::{NEVER, Objects, ThreadState, World};
 use bulkhead_kernel_abi::{Code, MAX_THREADS, NONE};
 
-/// Most dates that pass in one piece of work; the rest stays due.
-pub const DATES_AT_ONCE: usize = 2;
-
 impl Objects<'_> {
     /// Puts a thread that waits into the list of the server that it would run on, unless it waits without a deadline.
     pub(crate) fn list_date<W: World>(&mut self, world: &mut W, thread: u16) {
@@ -83,26 +80,23 @@ impl Objects<'_> {
         (one.state, one.deadline_ticks) = (ThreadState::Ready, NEVER);
     }
 
-    /// Lets dates pass that are due, at most [`DATES_AT_ONCE`]. Returns whether more are due.
-    pub fn pass_dates<W: World>(&mut self, world: &mut W) -> bool {
+    /// Lets a date pass that is due, of the most important server that has one. The rest stays due: who wakes by this one runs before. Returns whether more are.
+    pub fn pass_date<W: World>(&mut self, world: &mut W) -> bool {
         let now = world.now_ticks();
-        for _ in 0..DATES_AT_ONCE {
-            let Some(server) = world.due(now) else { return false };
-            let Some(position) = self.room.servers.get(usize::from(server)) else { return false };
-            if position.timeout_ticks <= now {
-                self.time_out(world, server);
-                continue;
-            }
-            match position.asleep.first() {
-                Some(thread) => self.pass_date(world, thread),
-                // It cannot be: what was told is the date of somebody.
-                None => self.tell_date(world, server),
-            }
+        let Some(server) = world.due(now) else { return false };
+        let Some(position) = self.room.servers.get(usize::from(server)) else { return false };
+        if position.timeout_ticks <= now {
+            self.time_out(world, server);
+        } else if let Some(thread) = position.asleep.first() {
+            self.wake_by_date(world, thread);
+        } else {
+            // It cannot be: what was told is the date of somebody.
+            self.tell_date(world, server);
         }
         world.due(now).is_some()
     }
 
-    fn pass_date<W: World>(&mut self, world: &mut W, thread: u16) {
+    fn wake_by_date<W: World>(&mut self, world: &mut W, thread: u16) {
         let Some((state, tcap)) = self.thread(thread).map(|one| (one.state, one.tcap)) else { return };
         if state == ThreadState::WaitingForEvents {
             let scheduler =

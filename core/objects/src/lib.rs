@@ -15,7 +15,7 @@
 //! ## How the kernel uses it
 //!
 //! Vectors store the registers of the thread that runs into its [`Thread`]. The glue reports what happened ([`Objects::call`],
-//! [`Objects::fault`], [`Objects::top_half`], [`Objects::used`], [`Objects::pass_dates`]), asks `core/sched` which server runs, and asks
+//! [`Objects::fault`], [`Objects::top_half`], [`Objects::used`], [`Objects::pass_date`]), asks `core/sched` which server runs, and asks
 //! [`Objects::choose`] who runs there, until the answer is [`Choice::Run`]. Then it loads that thread and its component. It must ask after
 //! every report: a report may have ended the thread that ran, or a component that it is in.
 //!
@@ -69,7 +69,6 @@ pub use binding::{Binding, Hold};
 pub use calls::Outcome;
 pub use component::{Component, ComponentState, GATE_CLOSED, GATE_MASK, GATE_NEEDS, GATE_OFFSET, OnFault};
 pub use counters::{Counters, Links, Queue, WORN};
-pub use dates::DATES_AT_ONCE;
 pub use endpoint::{EndPoint, Notified};
 pub use memory::Region;
 pub use position::{Choice, Pair, Position, Scheduler, Timeout};

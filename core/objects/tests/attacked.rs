@@ -105,7 +105,7 @@ fn nobody_is_in_two_positions() {
         b.start(&[CHILD_THREAD]);
         assert_eq!(b.pick(RT_SERVER), Some(CHILD_THREAD));
         b.world.now = 60;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         assert_eq!((b.pick(RT_SERVER), b.thread(ROOT).server), (Some(CHILD_THREAD), 0));
         assert_eq!(b.svc(Call::Events, &[CHILD_SCHEDULER, 0, NEVER - 1]), Outcome::Done);
         assert_eq!(b.pick(RT_SERVER), None, "N6 finds nobody");

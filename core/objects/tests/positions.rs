@@ -59,7 +59,7 @@ fn threads_that_hold_a_server_take_turns_of_their_own_time() {
         b.sleep();
         assert_eq!(b.pick(0), Some(0));
         b.world.now = SOON;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         assert_eq!(b.call(Call::Yield, &[]), Code::Ok);
         assert_eq!(b.pick(0), Some(1));
         assert_eq!(b.call(Call::Yield, &[]), Code::Ok);
@@ -225,7 +225,7 @@ fn a_time_out_brings_the_scheduler_back() {
         b.objects.send(&mut b.world, 4, 16);
         assert_eq!(b.pick(RT_SERVER), Some(GUEST), "on time that the scheduler's server pays");
         b.world.now = SOON;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         assert_eq!((b.pick(RT_SERVER), b.earliest_ticks()), (Some(ROOT), NEVER));
         let mut told = [events(b), events(b)];
         told.sort_by_key(|(_, label, _)| *label);
@@ -253,13 +253,13 @@ fn the_deadline_of_events_passes_whatever_ran_meanwhile() {
         b.objects.send(&mut b.world, 2, 4);
         assert_eq!(b.pick(RT_SERVER), Some(TASK), "and it spins");
         b.world.now = SOON;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         assert_eq!(b.pick(RT_SERVER), Some(ROOT));
         assert_eq!((b.thread(ROOT).registers.x[0], b.answers(ROOT)), (0, [103, u64::from(event::ACTIVATED)]));
         // Without an event it is the time that has passed.
         assert_eq!(b.svc(Call::Events, &[SCHEDULER, 0, SOON + 1]), Outcome::Done);
         b.world.now = SOON + 1;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         assert_eq!((b.pick(RT_SERVER), b.thread(ROOT).registers.x[0]), (Some(ROOT), Code::TimedOut.number()));
     });
 }

@@ -197,7 +197,7 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     match random.below(26) {
         0 => {
             b.world.now += random.below(15);
-            b.objects.pass_dates(&mut b.world);
+            b.objects.pass_date(&mut b.world);
         }
         1 => b.used(random.below(15)),
         2 => b.objects.fault(&mut b.world, FaultRecord { kind: 1, ..Default::default() }),

@@ -319,7 +319,7 @@ fn a_time_out_is_not_told_of_another_thread() {
                 assert_eq!(first_of(b, last), first + 1, "its number");
             }
             b.world.now = SOON;
-            b.objects.pass_dates(&mut b.world);
+            b.objects.pass_date(&mut b.world);
             assert_eq!(b.pick(RT_SERVER), Some(ROOT));
             let mut told = b.answers::<2>(ROOT)[1];
             while b.call(Call::Events, &[SCHEDULER, 1]) == Code::Ok {

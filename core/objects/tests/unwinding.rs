@@ -228,7 +228,7 @@ fn nobody_runs_in_a_dead_level_while_the_end_is_interrupted() {
         assert_eq!(b.svc(Call::Receive, &[0, 0, 11]), Outcome::Done);
         assert_eq!(b.pick(0), Some(4));
         b.world.now = 11;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         let pc = b.thread(4).registers.pc;
         b.world.looks.set(1);
         assert_eq!(b.svc(Call::Component, &[RESET, COMPONENT_SERVICE]), Outcome::Again);
@@ -274,7 +274,7 @@ fn a_thread_that_was_not_reached_yet_is_brought_out_before_it_runs() {
         b.sleep();
         assert_eq!(b.pick(0), Some(4));
         b.world.now = 2 * SOON;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         // An interrupt waits behind the slice of thread 0, which is not inside; thread 1 is, awake.
         b.world.looks.set(1);
         assert_eq!(b.svc(Call::Component, &[RESET, COMPONENT_SERVICE]), Outcome::Again);

@@ -274,7 +274,7 @@ pub(crate) const USUAL: [u64; 8] =
 pub(crate) fn until(b: &mut Bench<'_>, wanted: u16) {
     for _ in 0..9 {
         b.world.now += SOON;
-        b.objects.pass_dates(&mut b.world);
+        b.objects.pass_date(&mut b.world);
         if b.pick(0) == Some(wanted) {
             return;
         }

@@ -21,12 +21,15 @@ const SLEEPS: u64 = 6;
 const HOARDS: u64 = 7;
 const TAKES_AWAY: u64 = 8;
 const WANTS: u64 = 9;
+const MAY: u64 = 10;
 /// 1 ms.
 const MILLISECOND: u64 = 62_500;
 /// The number of the scheduler in vectors.
 const ID: u16 = 1;
 /// As many as an instance has room for beside the others.
 const MOST: u16 = 56;
+/// A kernel remembers as many servers that are passed over.
+const MOST_PASSED_OVER: u16 = 8;
 
 fn capability(kind: Kind, object: u16) -> Capability {
     Capability { kind: kind.number(), rights: kind.rights(), object, grant: 1, ..Capability::NULL }
@@ -176,6 +179,47 @@ fn hoarder(one_takes_all: bool) -> Swarm {
     }
 }
 
+/// Servers that may not take the core from who runs, by a number of the scheduler that all have in common, and one that may: then all are compared with that one.
+fn vetoed() -> Swarm {
+    // The least important one runs; the one in front of it may, and the others may not.
+    let count = MOST_PASSED_OVER + 2;
+    let mut servers = vec![sporadic(0, MILLISECOND, 2 * MILLISECOND)];
+    servers.extend((1..count).map(|slot| sporadic(slot as u8, MILLISECOND, 20 * MILLISECOND)));
+    servers.push(sporadic(count as u8, 30 * MILLISECOND, 40 * MILLISECOND));
+    let own = servers.len() as u16;
+    let claim = |number: u16| TcapRow {
+        left_ticks: ALL_TICKS,
+        server: 1 + number,
+        scheduler: ID,
+        expires_ticks: ALL_TICKS,
+        end_point: NONE,
+        priority: if number + 2 == count {
+            1
+        } else if number + 1 == count {
+            2
+        } else {
+            3
+        },
+        ..TcapRow::default()
+    };
+    let role = |number: u16| match count - number {
+        1 => IS_TOLD,
+        2 => MAY | u64::from(count) << 8 | 6 << 16,
+        _ => WANTS,
+    };
+    let member = |number: u16| Member { thread: 1 + number, scheduler: NONE, tcap: own + number, label: number.into() };
+    Swarm {
+        threads: (0..count).map(|number| (role(number), 1 + number)).collect(),
+        servers,
+        shares: Shares {
+            tcaps: (0..count).map(claim).collect(),
+            members: (0..count).map(member).collect(),
+            ..Shares::default()
+        },
+        slots: vec![(64, (0..count).map(|number| capability(Kind::Thread, 1 + number)).collect())],
+    }
+}
+
 /// A band with as many servers as there can be.
 fn maker(count: u16) -> Swarm {
     let in_band = ServerRow { band: 0, ..sporadic(1, 0, 10 * MILLISECOND) };
@@ -210,6 +254,7 @@ fn what_ends_at_one_instant_ends_in_slices() {
         ("servers", maker(MOST), "maker: over"),
         ("who reserves", hoarder(false), "hoarder: over"),
         ("who takes away", hoarder(true), "taker: over"),
+        ("who may not", vetoed(), "who may: over"),
         ("schedulers, the top first", nested(true), "sleeper: over"),
         ("schedulers, the top last", nested(false), "sleeper: over"),
     ];
