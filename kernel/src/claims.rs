@@ -12,7 +12,7 @@
 use crate::rows::{band, quick};
 use crate::servers::Servers;
 use bulkhead_arch::kernel::KernelMachine;
-use bulkhead_kernel_abi::boot::{Tables, TcapRow};
+use bulkhead_kernel_abi::boot::{ServerRow, Tables, TcapRow};
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::{ALL_TICKS, Code, MAX_SERVERS, MAX_TCAPS, NONE};
 use bulkhead_objects::{Claims as ClaimCalls, NEVER};
@@ -123,14 +123,6 @@ impl Shares {
         let free = (MAX_TCAPS as u8).saturating_sub(self.first_made);
         self.most_made = free.checked_div(schedulers).unwrap_or(0);
         self.is_used = schedulers != 0 || tables.tcaps.len() > tables.servers.len();
-    }
-
-    /// The time of a claim is over, which was this server's.
-    fn end(&mut self, claim: u8, server: Option<u8>) {
-        self.untold.end(claim, server);
-        if let Some(slot) = server {
-            self.dry.changed(slot);
-        }
     }
 
     fn position(&self, slot: u8) -> u8 {
@@ -275,14 +267,38 @@ impl Servers<'_> {
     }
 
     fn stays_dry(&mut self, slot: u8) {
-        let grows_ticks = self.room.core.grows_ticks(slot, self.now_ticks());
+        // Its claim may have time of another server by now.
+        let claim = self.room.shares.claims.claim(self.room.shares.state.position(slot));
+        let root = claim.and_then(|one| one.root()).unwrap_or(slot);
+        let grows_ticks = self.room.core.grows_ticks(root, self.now_ticks());
         self.room.shares.state.dry.add(slot, grows_ticks);
     }
 
     /// Something was done to the time of a server: who has none on it is asked again.
     #[inline]
-    pub(crate) const fn time_changed(&mut self, slot: u8) {
-        self.room.shares.state.dry.changed(slot);
+    pub(crate) const fn time_changed(&mut self, server: u8) {
+        self.room.shares.state.dry.changed(server);
+    }
+
+    /// A claim was given time: who is in a position with it, and had none, is asked again. It may be that of another server than before.
+    #[inline]
+    fn was_given(&mut self, claim: u8) {
+        let state = &mut self.room.shares.state;
+        for slot in Members(state.dry.all()) {
+            if state.position(slot) == claim {
+                state.dry.changed(slot);
+            }
+        }
+    }
+
+    /// Who is to be asked, and who is not after all: for who compares choices.
+    pub(crate) const fn unasked(&self) -> u64 {
+        self.room.shares.state.dry.unasked()
+    }
+
+    /// The same.
+    pub(crate) const fn set_unasked(&mut self, unasked: u64) {
+        self.room.shares.state.dry.set_unasked(unasked);
     }
 
     /// Asks everybody again.
@@ -343,7 +359,8 @@ impl Servers<'_> {
         }
         let ShareRoom { claims, state, .. } = &mut self.room.shares;
         let Some((claim, server)) = claims.expire(now) else { return false };
-        state.end(claim, Some(server));
+        state.untold.end(claim, Some(server));
+        self.time_changed(server);
         true
     }
 
@@ -355,6 +372,14 @@ impl Servers<'_> {
         }
     }
 
+    /// The time of a claim is over, which was this server's.
+    fn end(&mut self, claim: u8, server: Option<u8>) {
+        self.room.shares.state.untold.end(claim, server);
+        if let Some(server) = server {
+            self.time_changed(server);
+        }
+    }
+
     fn spend(&mut self, claim: u8, ticks: u64) {
         // The usual case: on everything, of which nothing is used up by that.
         if self.room.shares.claims.use_all(claim, ticks) {
@@ -363,7 +388,7 @@ impl Servers<'_> {
         let root = self.room.shares.claims.claim(claim).and_then(|one| one.root());
         let smallest_ticks = root.and_then(|root| self.room.core.budget(root)).map_or(1, smallest_ticks);
         if self.room.shares.claims.spend(claim, ticks, smallest_ticks) {
-            self.room.shares.state.end(claim, root);
+            self.end(claim, root);
         }
     }
 
@@ -373,7 +398,21 @@ impl Servers<'_> {
     pub(crate) fn has_late_before(&self, chosen: Stint) -> bool {
         let state = &self.room.shares.state;
         self.divides
-            && (state.is_unfinished || state.untold.is_before(chosen) || state.dry.first_before(chosen).is_some())
+            && (state.is_unfinished || state.untold.is_before(chosen) || self.first_dry_before(chosen).is_some())
+    }
+
+    /// The most important dry server that is to be asked before this one runs.
+    #[inline]
+    fn first_dry_before(&self, chosen: Stint) -> Option<u8> {
+        let dry = &self.room.shares.state.dry;
+        if dry.has_unasked() { dry.first_before(self.place_of(chosen)) } else { None }
+    }
+
+    /// Servers are numbered by their best levels. One that works for clients may be less important than its number says: then everybody is asked before.
+    fn place_of(&self, chosen: Stint) -> Stint {
+        let works_for_others = |row: &ServerRow| row.clients != 0;
+        let is_so = self.rows.get(usize::from(chosen.server())).is_some_and(works_for_others);
+        if is_so { Stint::IDLE } else { chosen }
     }
 
     /// The last choice stopped behind as many as it may find without time: that was work.
@@ -391,7 +430,7 @@ impl Servers<'_> {
         if state.untold.is_before(chosen) {
             return state.untold.next();
         }
-        state.dry.first_before(chosen).map(|slot| (Late::Dry(slot), slot))
+        self.first_dry_before(chosen).map(|slot| (Late::Dry(slot), slot))
     }
 
     /// It was told; of a claim up to this thread, if there are others.
@@ -399,9 +438,9 @@ impl Servers<'_> {
         self.room.shares.state.untold.told(what, continues_with);
     }
 
-    /// A claim has time.
-    pub(crate) fn has_time(&self, claim: u8) -> bool {
-        self.room.shares.claims.claim(claim).is_some_and(|one| one.root().is_some())
+    /// A claim has time of this server.
+    pub(crate) fn has_time(&self, claim: u8, server: u8) -> bool {
+        self.room.shares.claims.claim(claim).is_some_and(|one| one.root() == Some(server))
     }
 
     /// Who was chosen last may go on as far as claims say: nobody is passed over or waits for what a claim may have, and time can be used through its own.
@@ -431,6 +470,7 @@ impl Servers<'_> {
     /// The same in all other cases.
     #[inline(never)] // Not on the usual way.
     fn choose_by_all_claims(&mut self) -> Next {
+        self.room.shares.state.is_unfinished = false;
         let now = self.now_ticks();
         self.room.shares.state.dry.pass(now);
         for _ in 0..DRY_UP_AT_ONCE {
@@ -495,7 +535,8 @@ impl Servers<'_> {
             end_ticks = now.saturating_add(usable_ticks).min(expires_ticks);
         }
         // Who is less important than the one that runs would wait anyway, and is looked at when the core is given away.
-        if let Some(grows_ticks) = self.room.shares.state.dry.earliest_before(stint) {
+        let place = self.place_of(stint);
+        if let Some(grows_ticks) = self.room.shares.state.dry.earliest_before(place) {
             end_ticks = end_ticks.min(grows_ticks).min(self.room.shares.claims.next_expiry_ticks());
         }
         end_ticks
@@ -513,26 +554,27 @@ impl Servers<'_> {
     #[inline(never)] // Rare.
     fn expire_now(&mut self, claim: u8) {
         let now = self.now_ticks();
-        let ShareRoom { claims, state, .. } = &mut self.room.shares;
+        let claims = &mut self.room.shares.claims;
         let server = claims.claim(claim).and_then(|one| one.root());
         if claims.expire_one(claim, now) {
-            state.end(claim, server);
+            self.end(claim, server);
         }
     }
 
     /// A claim gives time to another one: who is awake on one that has nothing left is told.
     fn give(
         &mut self,
-        from: u16,
+        [to, from]: [u16; 2],
         what: impl FnOnce(&mut Claims<MAX_TCAPS, MAX_SERVERS>, &Root, u64) -> Result<u64, TcapError>,
     ) -> Result<(), Code> {
         let (from, now) = (byte(from), self.now_ticks());
         let root = self.root_of(from).ok_or(Code::NoTime)?;
         what(self.room.shares.claims, &root, now).map_err(code)?;
-        self.time_changed(root.server);
         if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {
-            self.room.shares.state.end(from, Some(root.server));
+            self.room.shares.state.untold.end(from, Some(root.server));
         }
+        self.time_changed(root.server);
+        self.was_given(byte(to));
         Ok(())
     }
 }
@@ -551,12 +593,13 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
 
     fn delegate(&mut self, to: u16, from: u16, ticks: u64, priority: u64, _now: u64) -> Result<(), Code> {
         self.servers.expire_one(to);
-        self.servers.give(from, |claims, root, now| claims.delegate(byte(to), byte(from), ticks, priority, root, now))
+        self.servers
+            .give([to, from], |claims, root, now| claims.delegate(byte(to), byte(from), ticks, priority, root, now))
     }
 
     fn transfer(&mut self, to: u16, from: u16, ticks: u64, _now: u64) -> Result<(), Code> {
         self.servers.expire_one(to);
-        self.servers.give(from, |claims, root, now| claims.transfer(byte(to), byte(from), ticks, root, now))
+        self.servers.give([to, from], |claims, root, now| claims.transfer(byte(to), byte(from), ticks, root, now))
     }
 
     fn merge(&mut self, to: u16, from: u16, _now: u64) -> Result<(), Code> {
@@ -566,7 +609,7 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
         if claims.claim(byte(from)).is_some_and(|one| one.root().is_none()) {
             return claims.delete(byte(from)).map_err(code);
         }
-        self.servers.give(from, |claims, root, now| claims.merge(byte(to), byte(from), root, now))
+        self.servers.give([to, from], |claims, root, now| claims.merge(byte(to), byte(from), root, now))
     }
 
     fn create_claim(&mut self, tcap: u16, scheduler: u16) -> Result<(), Code> {

@@ -64,6 +64,16 @@ impl Dry {
         self.unasked |= self.all & bit(slot);
     }
 
+    /// Who is to be asked.
+    pub(crate) const fn unasked(&self) -> u64 {
+        self.unasked
+    }
+
+    /// Those are to be asked, as far as they are dry.
+    pub(crate) const fn set_unasked(&mut self, unasked: u64) {
+        self.unasked = self.all & unasked;
+    }
+
     /// Something may have been done to that of each.
     pub(crate) const fn all_changed(&mut self) {
         self.unasked = self.all;
@@ -89,11 +99,15 @@ impl Dry {
         self.grows_ticks.get(usize::from(slot)).copied().unwrap_or(NEVER)
     }
 
-    /// The most important one that is to be asked before this one runs.
+    /// One is to be asked, perhaps behind who runs.
     #[inline]
+    pub(crate) const fn has_unasked(&self) -> bool {
+        self.unasked != 0
+    }
+
+    /// The most important one that is to be asked before this one runs.
     pub(crate) fn first_before(&self, chosen: Stint) -> Option<u8> {
-        // The usual case needs no more.
-        if self.unasked == 0 { None } else { Members(self.unasked & before(chosen)).next() }
+        Members(self.unasked & before(chosen)).next()
     }
 
     /// When the budget of one grows that is more important; nothing when there is none.

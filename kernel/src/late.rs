@@ -69,18 +69,19 @@ impl Untold {
 
     /// The time of a claim is over, which was this server's.
     pub(crate) fn end(&mut self, claim: u8, server: Option<u8>) {
-        let server = server.unwrap_or(0);
+        let Some(of) = self.spent_of.get_mut(usize::from(claim)) else { return };
+        // It may have had the time of another server since, of whose end nothing was told either: `first` is the least of all.
+        let waits = self.spent & bit(claim) != 0;
+        *of = server.unwrap_or(0).min(if waits { *of } else { NOBODY });
         self.spent |= bit(claim);
-        if let Some(of) = self.spent_of.get_mut(usize::from(claim)) {
-            *of = server;
-        }
-        self.first = self.first.min(server);
+        self.first = self.first.min(*of);
     }
 
     /// A scheduler is awake; its parent is told of it on the time of this server, or when nobody runs with budget if there is none.
     pub(crate) fn wake(&mut self, scheduler: u8, server: Option<u8>) {
         let Some(of) = self.awake_of.get_mut(usize::from(scheduler)) else { return };
-        *of = server.unwrap_or(NOBODY);
+        let waits = self.awake & bit(scheduler) != 0;
+        *of = server.unwrap_or(NOBODY).min(if waits { *of } else { NOBODY });
         self.awake |= bit(scheduler);
         self.first = self.first.min(*of);
     }
@@ -124,6 +125,22 @@ impl Untold {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_happens_again_before_it_is_told_is_told_once() {
+        for servers in [[1, 2], [2, 1]] {
+            let mut untold = Untold::NOTHING;
+            for server in servers {
+                untold.end(5, Some(server));
+                untold.wake(3, Some(server + 2));
+            }
+            for expected in [(Late::Spent(5, 0), 1), (Late::Awake(3), 3)] {
+                assert_eq!(untold.next(), Some(expected));
+                untold.told(expected.0, None);
+            }
+            assert!(untold.is_empty() && untold.next().is_none());
+        }
+    }
 
     /// The most important server's comes first, of one server's the scheduler, and each once.
     #[test]

@@ -193,9 +193,11 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     /// earlier, as when a part of a budget came back since the choice that it is from.
     pub(crate) fn compare_with_choice(&mut self, next: Next) {
         if cfg!(debug_assertions) {
-            let armed_ticks = self.armed_ticks;
+            let (armed_ticks, unasked) = (self.armed_ticks, self.outside.servers.unasked());
             self.outside.servers.forget_choice();
             let chosen = self.choose();
+            // What is not noted is not mended by the comparison.
+            self.outside.servers.set_unasked(unasked);
             debug_assert_eq!(chosen, next, "a choice that something has changed");
             let wanted_ticks = self.armed_ticks;
             debug_assert!(armed_ticks <= wanted_ticks, "the timer rings at {armed_ticks} and not at {wanted_ticks}");
@@ -316,8 +318,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         if let Some((what, server)) = self.outside.servers.next_late(chosen.stint) {
             match what {
                 Late::Spent(claim, first) => {
-                    // Was it given time since, all continue.
-                    let has_time = self.outside.servers.has_time(claim);
+                    // Was it given time of the same server since, all continue.
+                    let has_time = self.outside.servers.has_time(claim, server);
                     let first = if has_time { MAX_THREADS as u16 } else { first };
                     let continues_with = self.objects.spent(&mut self.outside, claim.into(), first);
                     self.outside.servers.told(what, continues_with);

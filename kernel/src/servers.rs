@@ -185,6 +185,7 @@ impl<'a> Servers<'a> {
         self.room.core.loaded(at, leaver);
         if self.divides {
             self.use_leavers_claim(leaver, at.saturating_sub(self.now_ticks));
+            self.time_changed(leaver.server());
         }
         self.now_ticks = self.now_ticks.max(at);
         self.note_usage(leaver.server());

@@ -112,6 +112,53 @@ fn what_is_given_back_is_used_at_once() {
     }
 }
 
+/// CH-52: a claim that has the time of two servers one after the other, and loses both before anybody was told, is told of once. Then everybody continues.
+#[test]
+fn a_claim_that_ends_twice_is_told_of_once() {
+    let rows = Rows {
+        servers: vec![sporadic(0, 500, 1000), sporadic(1, 200, 1000), sporadic(2, 200, 1000)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(0, NONE), (1, NONE), (2, NONE)],
+        ..Rows::default()
+    };
+    for order in [[1, 2], [2, 1]] {
+        let mut test = Test::new(&rows);
+        for server in order {
+            assert_eq!(test.call(Call::Delegate, &[TCAP + 3, TCAP + server, 0, 0, 0]), Code::Ok);
+            let back = [TcapOperation::Transfer.number(), TCAP + server, TCAP + 3, 0];
+            assert_eq!(test.call(Call::Tcap, &back), Code::Ok);
+        }
+        test.call(Call::Receive, &[0, 0, 600]);
+        assert_eq!(test.running, Some(1));
+        test.spin(400);
+        assert_eq!(test.ran, [(1, 200), (2, 200)]);
+    }
+}
+
+/// CH-52: a claim in the position of a server has lost its time, and is given some of another server's by somebody less important: who waits on it is asked again.
+#[test]
+fn who_is_given_time_of_another_server_is_asked_again() {
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), sporadic(1, 200, 1000), unlimited(2)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(1, NONE), (0, NONE), (2, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    test.call(Call::Receive, &[0, 0, 10]);
+    test.call(Call::Receive, &[RECEIVE, Flag::All.number(), 0]);
+    test.spin(10);
+    // Of the server on which the receiver has its own time too.
+    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP + 1, 50, 0, NOTIFY]), Code::Ok);
+    test.call(Call::Receive, &[0, 0, 5_000]);
+    assert_eq!(test.running, Some(0));
+    // It is used up at 60, and all of the budget is back before 1500.
+    test.spin(1_500);
+    assert_eq!(test.running, Some(2));
+    test.call(Call::Delegate, &[SEND, TCAP, 50, 0, 0]);
+    assert_eq!((test.code(2), test.running), (Code::Ok, Some(0)));
+}
+
 /// CH-50: a server loses what it has reserved when it may use nothing else, if it polls: then it has no budget, and continues in the background at once and not with the
 /// next thing that happens.
 #[test]

@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked dries registers_clear registers_open registers_stay"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries registers_clear registers_open registers_stay"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -173,6 +173,10 @@ break_place() {
         waits) hosts='bulkhead-objects --test schedulers_above' attack='' && change core/objects/src/events.rs 'thread.is_awake() || thread.state' 'true || thread.state' ;;
         # Who is dry is not asked when something was done to its server's time.
         asked) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/dry.rs 'self.unasked |= self.all & bit(slot);' 'let _ = slot;' ;;
+        # A claim that ends twice is told of by the server that it had last.
+        twice) hosts='bulkhead-kernel --lib' attack='' && change kernel/src/late.rs 'server.unwrap_or(0).min(if waits { *of } else { NOBODY })' '(server.unwrap_or(0), waits).0' ;;
+        # Who is given time of another server is not asked.
+        given) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'if state.position(slot) == claim {' 'if state.position(slot) == claim && false {' ;;
         # One choice takes out all who have no time left.
         dries) attack=hostile::swarm && change kernel/src/claims.rs 'DRY_UP_AT_ONCE: usize = 2' 'DRY_UP_AT_ONCE: usize = 64' ;;
         # A share of the console has no room for a text.
