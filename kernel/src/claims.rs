@@ -61,8 +61,8 @@ pub struct Shares {
     is_unfinished: bool,
     /// Through which claim the server is charged that was chosen last.
     charged: u8,
-    /// That one is on all that its server has, and nothing of it is reserved.
-    is_whole: bool,
+    /// When nothing is left of what could be used through it when it was chosen; never of one on all that its server has, of which nothing is reserved.
+    charged_end_ticks: u64,
     /// And the one that gave the core away.
     left: u8,
     /// What the objects are told behind the entry that it comes from.
@@ -110,7 +110,7 @@ impl Shares {
         dry: Dry::NONE,
         is_unfinished: false,
         charged: NOBODY,
-        is_whole: false,
+        charged_end_ticks: NEVER,
         left: NOBODY,
         untold: Untold::NOTHING,
         first_made: NOBODY,
@@ -450,12 +450,26 @@ impl Servers<'_> {
         if state.dry.all() | self.room.core.vetoed() != 0 || !state.untold.is_empty() {
             return false;
         }
-        let is_whole = self.is_whole(claim);
-        if !is_whole && !self.claim_asks(claim) {
-            return false;
-        }
-        (self.room.shares.state.charged, self.room.shares.state.is_whole) = (claim, is_whole);
+        self.charge_through(claim)
+    }
+
+    /// Who was chosen is charged through this claim from here on; false, with nothing changed, when it does not ask.
+    #[inline(always)] // At each entry of an instance with schedulers, which is counted.
+    fn charge_through(&mut self, claim: u8) -> bool {
+        let end_ticks = if self.is_whole(claim) { Some(NEVER) } else { self.some_end_ticks(claim) };
+        let Some(end_ticks) = end_ticks else { return false };
+        (self.room.shares.state.charged, self.room.shares.state.charged_end_ticks) = (claim, end_ticks);
         true
+    }
+
+    /// When nothing is left of what can be used through a claim now, if it asks.
+    #[inline(never)] // Not on the usual way.
+    fn some_end_ticks(&mut self, claim: u8) -> Option<u64> {
+        let (root, now) = (self.root_of(claim), self.now_ticks());
+        let (Some(root), claims) = (&root, &self.room.shares.claims) else { return None };
+        let usable_ticks = claims.usable_if_it_asks(claim, root, now)?;
+        let expires_ticks = claims.claim(claim).map_or(NEVER, |one| one.expires_ticks());
+        Some(now.saturating_add(usable_ticks).min(expires_ticks))
     }
 
     /// Chooses which server runs, by the numbers of schedulers as well (CH-23).
@@ -496,9 +510,7 @@ impl Servers<'_> {
                 return next;
             }
             let claim = self.room.shares.state.position(slot);
-            let is_whole = self.is_whole(claim);
-            if is_whole || self.claim_asks(claim) {
-                (self.room.shares.state.charged, self.room.shares.state.is_whole) = (claim, is_whole);
+            if self.charge_through(claim) {
                 return next;
             }
             self.dry_up(slot);
@@ -520,26 +532,18 @@ impl Servers<'_> {
     #[inline]
     pub(crate) fn claims_end_ticks(&mut self, stint: Stint) -> u64 {
         let state = &self.room.shares.state;
-        if state.is_whole && state.dry.all() == 0 { NEVER } else { self.some_claims_end_ticks(stint) }
+        let is_charged = stint != Stint::IDLE && !stint.is_background();
+        let end_ticks = if is_charged { state.charged_end_ticks } else { NEVER };
+        if state.dry.all() == 0 { end_ticks } else { self.some_claims_end_ticks(stint, end_ticks) }
     }
 
     #[inline(never)] // Not on the usual way.
-    fn some_claims_end_ticks(&mut self, stint: Stint) -> u64 {
-        let now = self.now_ticks();
-        let mut end_ticks = NEVER;
-        let claim = self.room.shares.state.charged;
-        if stint != Stint::IDLE && !stint.is_background() && !self.is_whole(claim) {
-            let usable_ticks = self.claim_usable_ticks(claim.into());
-            let claims = &self.room.shares.claims;
-            let expires_ticks = claims.claim(claim).map_or(NEVER, |one| one.expires_ticks());
-            end_ticks = now.saturating_add(usable_ticks).min(expires_ticks);
-        }
+    fn some_claims_end_ticks(&mut self, stint: Stint, end_ticks: u64) -> u64 {
         // Who is less important than the one that runs would wait anyway, and is looked at when the core is given away.
-        let place = self.place_of(stint);
-        if let Some(grows_ticks) = self.room.shares.state.dry.earliest_before(place) {
-            end_ticks = end_ticks.min(grows_ticks).min(self.room.shares.claims.next_expiry_ticks());
+        match self.room.shares.state.dry.earliest_before(self.place_of(stint)) {
+            Some(grows_ticks) => end_ticks.min(grows_ticks).min(self.room.shares.claims.next_expiry_ticks()),
+            None => end_ticks,
         }
-        end_ticks
     }
 
     /// A claim that is due expires at once, since somebody uses it; others are before it perhaps.
@@ -568,8 +572,10 @@ impl Servers<'_> {
         what: impl FnOnce(&mut Claims<MAX_TCAPS, MAX_SERVERS>, &Root, u64) -> Result<u64, TcapError>,
     ) -> Result<(), Code> {
         let (from, now) = (byte(from), self.now_ticks());
-        let root = self.root_of(from).ok_or(Code::NoTime)?;
-        what(self.room.shares.claims, &root, now).map_err(code)?;
+        // Where it lies: an answer that is taken apart is copied by a call.
+        let root = self.root_of(from);
+        let Some(root) = &root else { return Err(Code::NoTime) };
+        what(self.room.shares.claims, root, now).map_err(code)?;
         if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {
             self.room.shares.state.untold.end(from, Some(root.server));
         }

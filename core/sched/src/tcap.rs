@@ -359,12 +359,20 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         self.claim(number).map_or(0, |claim| claim.usable_ticks(self.reserved_ticks(root.server), root, now))
     }
 
-    /// States whether a server with such a claim in its position asks for the core: time is usable; or the claim is on everything and the
+    /// What is usable through a claim at `now`, if a server with it in its position asks for the core: time is usable; or the claim is on everything and the
     /// root has nothing in hand, so that it waits for its budget or continues in the background, which a finite claim never does.
     #[must_use]
+    pub fn usable_if_it_asks(&self, number: u8, root: &Root, now: u64) -> Option<u64> {
+        let claim = self.claim(number)?;
+        let usable_ticks = claim.usable_ticks(self.reserved_ticks(root.server), root, now);
+        let waits = !claim.is_finite() && claim.root == root.server && root.capacity_ticks == 0;
+        (usable_ticks > 0 || waits).then_some(usable_ticks)
+    }
+
+    /// The same, for who need not know how much.
+    #[must_use]
     pub fn asks(&self, number: u8, root: &Root, now: u64) -> bool {
-        let waits = |claim: &Claim| !claim.is_finite() && claim.root == root.server && root.capacity_ticks == 0;
-        self.usable_ticks(number, root, now) > 0 || self.claim(number).is_some_and(waits)
+        self.usable_if_it_asks(number, root, now).is_some()
     }
 
     /// Uses time through a claim, which its root has been charged for. Returns true when the claim has no time left by that: its

@@ -110,6 +110,9 @@ impl Vector {
     /// Returns false, and changes nothing, when these are more than [`MAX_WORDS`].
     pub(super) fn join(&mut self, other: &Self, own: u16, number: u64) -> bool {
         let own = word(own, if own == KERNEL { 0 } else { number });
+        if self.join_in_place(other, own) {
+            return true;
+        }
         let mut joined = [0; MAX_WORDS];
         let mut places = joined.iter_mut();
         let (mut mine, mut theirs) = (self.known().iter(), other.known().iter());
@@ -134,6 +137,24 @@ impl Vector {
         let count = MAX_WORDS.wrapping_sub(places.len()) as u8;
         copy(&mut self.words, &joined);
         self.count = count;
+        true
+    }
+
+    /// The same of two that have passed through the same schedulers, which is the usual case: each word stays where it is. Returns false, and changes nothing,
+    /// of any others.
+    #[inline]
+    fn join_in_place(&mut self, other: &Self, own: u64) -> bool {
+        let theirs = other.known();
+        let Some(mine) = self.words.get_mut(..usize::from(self.count)) else { return false };
+        let is_other = |(mine, theirs): (&u64, &u64)| scheduler_of(*mine) != scheduler_of(*theirs);
+        if mine.len() != theirs.len() || mine.iter().zip(theirs).any(is_other) {
+            return false;
+        }
+        for (mine, theirs) in mine.iter_mut().zip(theirs) {
+            let theirs = if scheduler_of(*theirs) == scheduler_of(own) { own } else { *theirs };
+            // Of one scheduler the larger word has the larger number.
+            *mine = (*mine).max(theirs);
+        }
         true
     }
 
