@@ -164,7 +164,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         next
     }
 
-    /// What a call does and the choice behind it are two passages: both can be long (CH-60).
+    /// What a call does and the choice behind it are two passages, as both can be long (CH-60); so are what is told late and the choice behind that.
     #[inline(always)] // On the way of each call that gives the core away, which is counted.
     fn look(&mut self) {
         if self.outside.machine.is_interrupted() {
@@ -336,6 +336,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             if let Late::Dry(slot) = what {
                 self.outside.servers.ask_again(slot);
             }
+            // If nothing else is to be told, who runs is chosen and loaded behind this.
+            self.look();
         }
     }
 
