@@ -27,6 +27,22 @@ fn client_and_server() -> Test {
     test
 }
 
+/// The same, and thread 2 behind both; claim 3 is the end point's.
+fn client_server_and_another() -> Test {
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), sporadic(1, 500, 1000), unlimited(2)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(1, NONE), (0, NONE), (2, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    test.call(Call::Receive, &[0, 0, 10]);
+    test.call(Call::Receive, &[RECEIVE, Flag::All.number(), 0]);
+    assert_eq!(test.running, Some(2));
+    test.spin(10);
+    test
+}
+
 /// CH-22, CH-52, TCAP-02: what a client gives is used at its level, on its budget, up to the amount and no further; then the receiver has its own.
 #[test]
 fn work_for_a_client_is_done_at_its_level_and_on_its_budget() {
@@ -70,17 +86,7 @@ fn what_is_given_is_kept_until_it_expires() {
 /// CH-50: who waits for the end of a reservation comes then, though somebody less important runs and nothing else has happened.
 #[test]
 fn the_end_of_a_reservation_takes_the_core_from_who_runs() {
-    let rows = Rows {
-        servers: vec![sporadic(0, 200, 1000), sporadic(1, 500, 1000), unlimited(2)],
-        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
-        threads: vec![(1, NONE), (0, NONE), (2, NONE)],
-        ..Rows::default()
-    };
-    let mut test = Test::new(&rows);
-    test.call(Call::Receive, &[0, 0, 10]);
-    test.call(Call::Receive, &[RECEIVE, Flag::All.number(), 0]);
-    assert_eq!(test.running, Some(2));
-    test.spin(10);
+    let mut test = client_server_and_another();
     assert_eq!(test.call(Call::Delegate, &[SEND, TCAP, 120, 0, 0]), Code::Ok);
     test.spin(1100);
     assert_eq!(test.ran, [(2, 10), (1, 80), (2, 920), (1, 90)]);
@@ -138,16 +144,7 @@ fn a_claim_that_ends_twice_is_told_of_once() {
 /// CH-52: a claim in the position of a server has lost its time, and is given some of another server's by somebody less important: who waits on it is asked again.
 #[test]
 fn who_is_given_time_of_another_server_is_asked_again() {
-    let rows = Rows {
-        servers: vec![sporadic(0, 200, 1000), sporadic(1, 200, 1000), unlimited(2)],
-        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
-        threads: vec![(1, NONE), (0, NONE), (2, NONE)],
-        ..Rows::default()
-    };
-    let mut test = Test::new(&rows);
-    test.call(Call::Receive, &[0, 0, 10]);
-    test.call(Call::Receive, &[RECEIVE, Flag::All.number(), 0]);
-    test.spin(10);
+    let mut test = client_server_and_another();
     // Of the server on which the receiver has its own time too.
     assert_eq!(test.call(Call::Delegate, &[SEND, TCAP + 1, 50, 0, NOTIFY]), Code::Ok);
     test.call(Call::Receive, &[0, 0, 5_000]);
