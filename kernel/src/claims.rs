@@ -1,4 +1,4 @@
-//! Claims on the time of servers, and servers made at run time: the calls' side of `core/sched` (`kernel.md` 3 and 4; CH-23, CH-50 to CH-57, QV-20, QV-37).
+//! Claims on the time of servers, and servers made at run time: the kernel's side of `core/sched` (`kernel.md` 3 and 4; CH-23, CH-50 to CH-57, QV-20, QV-37).
 //!
 //! An instance without schedulers has one claim for each server, on all that this one has. Then nothing here is looked at (`divides`): who may run
 //! is what `core/sched` says. In any other one each server has the claim of its position, and
@@ -9,30 +9,28 @@
 //!
 //! The number that `switch` gives a claim is for as long as that is in the position.
 
+mod calls;
+mod choice;
+
 use crate::rows::{band, quick};
 use crate::servers::Servers;
-use bulkhead_arch::kernel::KernelMachine;
-use bulkhead_kernel_abi::boot::{ServerRow, Tables, TcapRow};
+use bulkhead_kernel_abi::boot::{Tables, TcapRow};
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
 use bulkhead_kernel_abi::{ALL_TICKS, Code, MAX_SERVERS, MAX_TCAPS, NONE};
-use bulkhead_objects::{Claims as ClaimCalls, NEVER};
+use bulkhead_objects::NEVER;
 use bulkhead_sched::Members;
-use bulkhead_sched::band::{BandError, Bands};
+use bulkhead_sched::band::Bands;
 use bulkhead_sched::budget::Budget;
-use bulkhead_sched::kernel::{Agreement, Next, Stint};
+use bulkhead_sched::kernel::{Agreement, Stint};
 use bulkhead_sched::tcap::{ALL, Claims, Root, TcapError};
 
 use crate::dry::Dry;
-use crate::late::{Late, Untold};
-use crate::outside::Outside;
+use crate::late::Untold;
 
 /// No claim.
 const NOBODY: u8 = u8::MAX;
 /// Most claims that expire at one entry: as many as there are may be due at one instant. The others stay reserved until the next ones, and nobody can use them.
 const EXPIRIES_AT_ONCE: usize = 2;
-
-/// Most servers that one choice finds without time: a component can reserve that of all behind it, before they are chosen.
-const DRY_UP_AT_ONCE: usize = 2;
 
 /// Memory for claims and bands.
 #[derive(Debug)]
@@ -89,14 +87,6 @@ fn code(error: TcapError) -> Code {
         TcapError::Busy => Code::Busy,
         TcapError::Amount | TcapError::Priority => Code::BadArgument,
         TcapError::Scheduler => Code::Denied,
-    }
-}
-
-fn band_code(error: BandError) -> Code {
-    match error {
-        BandError::Number => Code::Denied,
-        BandError::NotAdmitted | BandError::Core(_) => Code::NotAdmitted,
-        BandError::Full => Code::Full,
     }
 }
 
@@ -391,304 +381,11 @@ impl Servers<'_> {
             self.end(claim, root);
         }
     }
-
-    /// There is work that is not less important than who was chosen: schedulers are to be told of something, or somebody asked again. That is first; what is of others does not
-    /// delay who is more important.
-    #[inline]
-    pub(crate) fn has_late_before(&self, chosen: Stint) -> bool {
-        let state = &self.room.shares.state;
-        self.divides
-            && (state.is_unfinished || state.untold.is_before(chosen) || self.first_dry_before(chosen).is_some())
-    }
-
-    /// The most important dry server that is to be asked before this one runs.
-    #[inline]
-    fn first_dry_before(&self, chosen: Stint) -> Option<u8> {
-        let dry = &self.room.shares.state.dry;
-        if dry.has_unasked() { dry.first_before(self.place_of(chosen)) } else { None }
-    }
-
-    /// Servers are numbered by their best levels. One that works for clients may be less important than its number says: then everybody is asked before.
-    fn place_of(&self, chosen: Stint) -> Stint {
-        let works_for_others = |row: &ServerRow| row.clients != 0;
-        let is_so = self.rows.get(usize::from(chosen.server())).is_some_and(works_for_others);
-        if is_so { Stint::IDLE } else { chosen }
-    }
-
-    /// The last choice stopped behind as many as it may find without time: that was work.
-    pub(crate) const fn is_unfinished(&self) -> bool {
-        self.room.shares.state.is_unfinished
-    }
-
-    /// What is done next, and the server that pays for it.
-    pub(crate) fn next_late(&mut self, chosen: Stint) -> Option<(Late, u8)> {
-        let state = &mut self.room.shares.state;
-        // Who comes next is not known: there may be somebody more important.
-        if core::mem::replace(&mut state.is_unfinished, false) {
-            return None;
-        }
-        if state.untold.is_before(chosen) {
-            return state.untold.next();
-        }
-        self.first_dry_before(chosen).map(|slot| (Late::Dry(slot), slot))
-    }
-
-    /// It was told; of a claim up to this thread, if there are others.
-    pub(crate) fn told(&mut self, what: Late, continues_with: Option<u16>) {
-        self.room.shares.state.untold.told(what, continues_with);
-    }
-
-    /// A claim has time of this server.
-    pub(crate) fn has_time(&self, claim: u8, server: u8) -> bool {
-        self.room.shares.claims.claim(claim).is_some_and(|one| one.root() == Some(server))
-    }
-
-    /// Who was chosen last may go on as far as claims say: nobody is passed over or waits for what a claim may have, and time can be used through its own.
-    pub(crate) fn claim_stands(&mut self, stint: Stint) -> bool {
-        let state = &self.room.shares.state;
-        let claim = state.position(stint.server());
-        if state.dry.all() | self.room.core.vetoed() != 0 || !state.untold.is_empty() {
-            return false;
-        }
-        self.charge_through(claim)
-    }
-
-    /// Who was chosen is charged through this claim from here on; false, with nothing changed, when it does not ask.
-    #[inline(always)] // At each entry of an instance with schedulers, which is counted.
-    fn charge_through(&mut self, claim: u8) -> bool {
-        let end_ticks = if self.is_whole(claim) { Some(NEVER) } else { self.some_end_ticks(claim) };
-        let Some(end_ticks) = end_ticks else { return false };
-        (self.room.shares.state.charged, self.room.shares.state.charged_end_ticks) = (claim, end_ticks);
-        true
-    }
-
-    /// When nothing is left of what can be used through a claim now, if it asks.
-    #[inline(never)] // Not on the usual way.
-    fn some_end_ticks(&mut self, claim: u8) -> Option<u64> {
-        let (root, now) = (self.root_of(claim), self.now_ticks());
-        let (Some(root), claims) = (&root, &self.room.shares.claims) else { return None };
-        let usable_ticks = claims.usable_if_it_asks(claim, root, now)?;
-        let expires_ticks = claims.claim(claim).map_or(NEVER, |one| one.expires_ticks());
-        Some(now.saturating_add(usable_ticks).min(expires_ticks))
-    }
-
-    /// Chooses which server runs, by the numbers of schedulers as well (CH-23).
-    #[inline(never)] // Not on the way of instances without schedulers.
-    pub(crate) fn choose_by_claims(&mut self) -> Next {
-        match self.room.core.standing() {
-            Some(next) if self.claim_stands(next.stint) => next,
-            _ => self.choose_by_all_claims(),
-        }
-    }
-
-    /// The same in all other cases.
-    #[inline(never)] // Not on the usual way.
-    fn choose_by_all_claims(&mut self) -> Next {
-        self.room.shares.state.is_unfinished = false;
-        let now = self.now_ticks();
-        self.room.shares.state.dry.pass(now);
-        for _ in 0..DRY_UP_AT_ONCE {
-            let (now, positions) = (self.now_ticks(), &self.room.shares.state.positions);
-            let position = |slot: u8| positions.get(usize::from(slot)).copied();
-            let (core, claims) = (&mut *self.room.core, &*self.room.shares.claims);
-            let (best, running) = (core.best(), core.running());
-            let agree = || {
-                let of = |stint: Stint| position(stint.server()).unwrap_or(NOBODY);
-                best.server() == running.server() || claims.agree(of(best), of(running))
-            };
-            // The usual case: nobody has a word in it.
-            let next = if core.vetoed() == 0 && agree() {
-                core.next(now)
-            } else {
-                let before = core.vetoed();
-                let next = self.room.shares.state.agreement.next(core, claims, position, now);
-                self.count_vetoes(before);
-                next
-            };
-            let slot = next.stint.server();
-            if next.stint == Stint::IDLE {
-                return next;
-            }
-            let claim = self.room.shares.state.position(slot);
-            if self.charge_through(claim) {
-                return next;
-            }
-            self.dry_up(slot);
-        }
-        self.room.shares.state.is_unfinished = true;
-        Next { stint: Stint::IDLE, deadline_ticks: self.now_ticks() }
-    }
-
-    /// Counts who may not run against the word of a scheduler since the last choice.
-    fn count_vetoes(&mut self, before: u64) {
-        for slot in Members(self.room.core.vetoed() & !before) {
-            if let Some(account) = self.room.accounts.servers.get_mut(usize::from(slot)) {
-                account.vetoes = account.vetoes.wrapping_add(1);
-            }
-        }
-    }
-
-    /// When claims say something else: the end of the one that runs, and when somebody who is dry may ask.
-    #[inline]
-    pub(crate) fn claims_end_ticks(&mut self, stint: Stint) -> u64 {
-        let state = &self.room.shares.state;
-        let is_charged = stint != Stint::IDLE && !stint.is_background();
-        let end_ticks = if is_charged { state.charged_end_ticks } else { NEVER };
-        if state.dry.all() == 0 { end_ticks } else { self.some_claims_end_ticks(stint, end_ticks) }
-    }
-
-    #[inline(never)] // Not on the usual way.
-    fn some_claims_end_ticks(&mut self, stint: Stint, end_ticks: u64) -> u64 {
-        // Who is less important than the one that runs would wait anyway, and is looked at when the core is given away.
-        match self.room.shares.state.dry.earliest_before(self.place_of(stint)) {
-            Some(grows_ticks) => end_ticks.min(grows_ticks).min(self.room.shares.claims.next_expiry_ticks()),
-            None => end_ticks,
-        }
-    }
-
-    /// A claim that is due expires at once, since somebody uses it; others are before it perhaps.
-    #[inline]
-    fn expire_one(&mut self, claim: u16) {
-        let (claim, now) = (byte(claim), self.now_ticks());
-        if self.room.shares.claims.claim(claim).is_some_and(|one| one.expires_ticks() <= now) {
-            self.expire_now(claim);
-        }
-    }
-
-    #[inline(never)] // Rare.
-    fn expire_now(&mut self, claim: u8) {
-        let now = self.now_ticks();
-        let claims = &mut self.room.shares.claims;
-        let server = claims.claim(claim).and_then(|one| one.root());
-        if claims.expire_one(claim, now) {
-            self.end(claim, server);
-        }
-    }
-
-    /// A claim gives time to another one: who is awake on one that has nothing left is told.
-    fn give(
-        &mut self,
-        [to, from]: [u16; 2],
-        what: impl FnOnce(&mut Claims<MAX_TCAPS, MAX_SERVERS>, &Root, u64) -> Result<u64, TcapError>,
-    ) -> Result<(), Code> {
-        let (from, now) = (byte(from), self.now_ticks());
-        // Where it lies: an answer that is taken apart is copied by a call.
-        let root = self.root_of(from);
-        let Some(root) = &root else { return Err(Code::NoTime) };
-        what(self.room.shares.claims, root, now).map_err(code)?;
-        if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {
-            self.room.shares.state.untold.end(from, Some(root.server));
-        }
-        self.time_changed(root.server);
-        self.was_given(byte(to));
-        Ok(())
-    }
 }
 
 fn smallest_ticks(budget: &Budget) -> u64 {
     match budget {
         Budget::Sporadic(rule) => rule.parameters().smallest_chunk_ticks,
         _ => 1,
-    }
-}
-
-impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
-    fn tell_parent_later(&mut self, scheduler: u16, server: Option<u16>) {
-        self.servers.room.shares.state.untold.wake(byte(scheduler), server.map(byte));
-    }
-
-    fn delegate(&mut self, to: u16, from: u16, ticks: u64, priority: u64, _now: u64) -> Result<(), Code> {
-        self.servers.expire_one(to);
-        self.servers
-            .give([to, from], |claims, root, now| claims.delegate(byte(to), byte(from), ticks, priority, root, now))
-    }
-
-    fn transfer(&mut self, to: u16, from: u16, ticks: u64, _now: u64) -> Result<(), Code> {
-        self.servers.expire_one(to);
-        self.servers.give([to, from], |claims, root, now| claims.transfer(byte(to), byte(from), ticks, root, now))
-    }
-
-    fn merge(&mut self, to: u16, from: u16, _now: u64) -> Result<(), Code> {
-        self.servers.expire_one(to);
-        self.servers.expire_one(from);
-        let claims = &mut self.servers.room.shares.claims;
-        if claims.claim(byte(from)).is_some_and(|one| one.root().is_none()) {
-            return claims.delete(byte(from)).map_err(code);
-        }
-        self.servers.give([to, from], |claims, root, now| claims.merge(byte(to), byte(from), root, now))
-    }
-
-    fn create_claim(&mut self, tcap: u16, scheduler: u16) -> Result<(), Code> {
-        let shares = &self.servers.room.shares.state;
-        let claims = &mut self.servers.room.shares.claims;
-        let its = |number: u8| claims.claim(number).is_some_and(|one| one.own() == scheduler);
-        let made =
-            (shares.first_made..MAX_TCAPS as u8).fold(0u8, |count, number| count.wrapping_add(its(number).into()));
-        if made >= shares.most_made {
-            return Err(Code::Full);
-        }
-        claims.create(byte(tcap), scheduler, 1).map_err(code)
-    }
-
-    fn free_claims(&self) -> u64 {
-        self.servers.room.shares.claims.free()
-    }
-
-    fn set_permanent(&mut self, tcap: u16, priority: u64) -> Result<(), Code> {
-        self.servers.room.shares.claims.set_permanent(byte(tcap), priority).map_err(code)
-    }
-
-    fn claim(&self, tcap: u16) -> Option<[u64; 3]> {
-        let claim = self.servers.room.shares.claims.claim(byte(tcap))?;
-        // One that is due has nothing, though it did not expire yet.
-        let is_due = claim.expires_ticks() <= self.servers.now_ticks();
-        let [left_ticks, expires_ticks] = if is_due { [0, NEVER] } else { [claim.left_ticks(), claim.expires_ticks()] };
-        Some([left_ticks, expires_ticks, claim.permanent()])
-    }
-
-    fn create_server(&mut self, band: u16, budget_and_period: [u64; 2], now: u64) -> Result<u16, Code> {
-        let ([budget_ticks, period_ticks], servers) = (budget_and_period, &mut self.servers);
-        let (bands, core) = (&mut servers.room.shares.bands, &mut servers.room.core);
-        let slot = bands.create(core, now, byte(band), budget_ticks, period_ticks).map_err(band_code)?;
-        let claim = servers.rows.get(usize::from(slot)).map_or(NONE, |row| row.tcap);
-        // The number is the server's own, which had none before.
-        let _ = servers.room.shares.claims.make_own(byte(claim), slot, 0, 1);
-        Ok(slot.into())
-    }
-
-    fn set_server(&mut self, server: u16, budget_and_period: [u64; 2], now: u64) -> Result<(), Code> {
-        let ([budget_ticks, period_ticks], servers) = (budget_and_period, &mut self.servers);
-        let (bands, core) = (&mut servers.room.shares.bands, &mut servers.room.core);
-        let changed = bands.set(core, now, byte(server), budget_ticks, period_ticks).map_err(band_code);
-        servers.time_changed(byte(server));
-        changed
-    }
-
-    fn give_back(&mut self, now: u64) -> bool {
-        self.servers.room.shares.bands.give_back(now)
-    }
-
-    fn drop_claim(&mut self, server: u16) -> bool {
-        self.servers.time_changed(byte(server));
-        let shares = &mut self.servers.room.shares;
-        shares.bands.is_server(byte(server)) && shares.claims.drop_one(byte(server))
-    }
-
-    fn destroy_server(&mut self, server: u16, now: u64) -> Result<(), Code> {
-        let servers = &mut self.servers;
-        servers.room.shares.bands.destroy(servers.room.core, now, byte(server)).map_err(band_code)?;
-        // What others had of its time was taken away before ([`Self::drop_claim`]).
-        let own = servers.rows.get(usize::from(server)).map_or(NONE, |row| row.tcap);
-        servers.room.shares.claims.drop_own(byte(own));
-        Ok(())
-    }
-
-    fn server(&self, server: u16) -> Option<[u64; 3]> {
-        let (row, slot) = (self.servers.rows.get(usize::from(server))?, byte(server));
-        let [budget_ticks, period_ticks] = match self.servers.room.core.budget(slot)? {
-            Budget::Sporadic(rule) => [rule.parameters().budget_ticks, rule.parameters().period_ticks],
-            _ => [row.budget_ticks, row.period_ticks],
-        };
-        Some([budget_ticks, period_ticks, self.servers.room.core.usage(slot).budgeted_ticks])
     }
 }

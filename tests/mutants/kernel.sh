@@ -83,9 +83,9 @@ break_place() {
         # What a top half has interrupted comes back too early.
         anchor) hosts='bulkhead-sched --features kernel --test kernel_search' attack='' && change core/sched/src/kernel/events.rs '            entry.budget.dispatch(until);' '' ;;
         # Who waits for the end of a reservation is not looked at while the choice stands.
-        dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry.all() | self.room' 'self.room' ;;
+        dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims/choice.rs 'state.dry.all() | self.room' 'self.room' ;;
         # Nor is who was passed over.
-        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'state.dry.all() | self.room.core.vetoed() != 0' 'state.dry.all() != 0' ;;
+        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims/choice.rs 'state.dry.all() | self.room.core.vetoed() != 0' 'state.dry.all() != 0' ;;
         # A thread is not looked at for dead levels though a component has ended.
         ends) hosts='bulkhead-objects --test unwinding' attack='' && change core/objects/src/unwind.rs '        self.ends = self.ends.wrapping_add(1);' '' ;;
         # What was handed on can be used by its giver as well.
@@ -178,7 +178,7 @@ break_place() {
         # Who is given time of another server is not asked.
         given) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'if state.position(slot) == claim {' 'if state.position(slot) == claim && false {' ;;
         # One choice takes out all who have no time left.
-        dries) attack=hostile::swarm && change kernel/src/claims.rs 'DRY_UP_AT_ONCE: usize = 2' 'DRY_UP_AT_ONCE: usize = 64' ;;
+        dries) attack=hostile::swarm && change kernel/src/claims/choice.rs 'DRY_UP_AT_ONCE: usize = 2' 'DRY_UP_AT_ONCE: usize = 64' ;;
         # A share of the console has no room for a text.
         share) hosts='bulkhead-kernel --lib' attack='' && change kernel/src/text.rs '.unwrap_or(0).max(PRINT_ENTRIES)' '.unwrap_or(0)' ;;
         # A terminal is sent controls above ASCII.

@@ -1,0 +1,167 @@
+//! The choice of an instance with schedulers: what is told before, who has a word in it, how many it may find without time, and until when it stands (CH-23, CH-60).
+
+use super::{NOBODY, Servers};
+use crate::late::Late;
+use bulkhead_kernel_abi::boot::ServerRow;
+use bulkhead_objects::NEVER;
+use bulkhead_sched::Members;
+use bulkhead_sched::kernel::{Next, Stint};
+
+/// Most servers that one choice finds without time: a component can reserve that of all behind it, before they are chosen.
+const DRY_UP_AT_ONCE: usize = 2;
+
+impl Servers<'_> {
+    /// There is work that is not less important than who was chosen: schedulers are to be told of something, or somebody asked again. That is first; what is of others does not
+    /// delay who is more important.
+    #[inline]
+    pub(crate) fn has_late_before(&self, chosen: Stint) -> bool {
+        let state = &self.room.shares.state;
+        self.divides
+            && (state.is_unfinished || state.untold.is_before(chosen) || self.first_dry_before(chosen).is_some())
+    }
+
+    /// The most important dry server that is to be asked before this one runs.
+    #[inline]
+    fn first_dry_before(&self, chosen: Stint) -> Option<u8> {
+        let dry = &self.room.shares.state.dry;
+        if dry.has_unasked() { dry.first_before(self.place_of(chosen)) } else { None }
+    }
+
+    /// Servers are numbered by their best levels. One that works for clients may be less important than its number says: then everybody is asked before.
+    fn place_of(&self, chosen: Stint) -> Stint {
+        let works_for_others = |row: &ServerRow| row.clients != 0;
+        let is_so = self.rows.get(usize::from(chosen.server())).is_some_and(works_for_others);
+        if is_so { Stint::IDLE } else { chosen }
+    }
+
+    /// The last choice stopped behind as many as it may find without time: that was work.
+    pub(crate) const fn is_unfinished(&self) -> bool {
+        self.room.shares.state.is_unfinished
+    }
+
+    /// What is done next, and the server that pays for it.
+    pub(crate) fn next_late(&mut self, chosen: Stint) -> Option<(Late, u8)> {
+        let state = &mut self.room.shares.state;
+        // Who comes next is not known: there may be somebody more important.
+        if core::mem::replace(&mut state.is_unfinished, false) {
+            return None;
+        }
+        if state.untold.is_before(chosen) {
+            return state.untold.next();
+        }
+        self.first_dry_before(chosen).map(|slot| (Late::Dry(slot), slot))
+    }
+
+    /// It was told; of a claim up to this thread, if there are others.
+    pub(crate) fn told(&mut self, what: Late, continues_with: Option<u16>) {
+        self.room.shares.state.untold.told(what, continues_with);
+    }
+
+    /// A claim has time of this server.
+    pub(crate) fn has_time(&self, claim: u8, server: u8) -> bool {
+        self.room.shares.claims.claim(claim).is_some_and(|one| one.root() == Some(server))
+    }
+
+    /// Who was chosen last may go on as far as claims say: nobody is passed over or waits for what a claim may have, and time can be used through its own.
+    pub(crate) fn claim_stands(&mut self, stint: Stint) -> bool {
+        let state = &self.room.shares.state;
+        let claim = state.position(stint.server());
+        if state.dry.all() | self.room.core.vetoed() != 0 || !state.untold.is_empty() {
+            return false;
+        }
+        self.charge_through(claim)
+    }
+
+    /// Who was chosen is charged through this claim from here on; false, with nothing changed, when it does not ask.
+    #[inline(always)] // At each entry of an instance with schedulers, which is counted.
+    fn charge_through(&mut self, claim: u8) -> bool {
+        let end_ticks = if self.is_whole(claim) { Some(NEVER) } else { self.some_end_ticks(claim) };
+        let Some(end_ticks) = end_ticks else { return false };
+        (self.room.shares.state.charged, self.room.shares.state.charged_end_ticks) = (claim, end_ticks);
+        true
+    }
+
+    /// When nothing is left of what can be used through a claim now, if it asks.
+    #[inline(never)] // Not on the usual way.
+    fn some_end_ticks(&mut self, claim: u8) -> Option<u64> {
+        let (root, now) = (self.root_of(claim), self.now_ticks());
+        let (Some(root), claims) = (&root, &self.room.shares.claims) else { return None };
+        let usable_ticks = claims.usable_if_it_asks(claim, root, now)?;
+        let expires_ticks = claims.claim(claim).map_or(NEVER, |one| one.expires_ticks());
+        Some(now.saturating_add(usable_ticks).min(expires_ticks))
+    }
+
+    /// Chooses which server runs, by the numbers of schedulers as well (CH-23).
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn choose_by_claims(&mut self) -> Next {
+        match self.room.core.standing() {
+            Some(next) if self.claim_stands(next.stint) => next,
+            _ => self.choose_by_all_claims(),
+        }
+    }
+
+    /// The same in all other cases.
+    #[inline(never)] // Not on the usual way.
+    fn choose_by_all_claims(&mut self) -> Next {
+        self.room.shares.state.is_unfinished = false;
+        let now = self.now_ticks();
+        self.room.shares.state.dry.pass(now);
+        for _ in 0..DRY_UP_AT_ONCE {
+            let (now, positions) = (self.now_ticks(), &self.room.shares.state.positions);
+            let position = |slot: u8| positions.get(usize::from(slot)).copied();
+            let (core, claims) = (&mut *self.room.core, &*self.room.shares.claims);
+            let (best, running) = (core.best(), core.running());
+            let agree = || {
+                let of = |stint: Stint| position(stint.server()).unwrap_or(NOBODY);
+                best.server() == running.server() || claims.agree(of(best), of(running))
+            };
+            // The usual case: nobody has a word in it.
+            let next = if core.vetoed() == 0 && agree() {
+                core.next(now)
+            } else {
+                let before = core.vetoed();
+                let next = self.room.shares.state.agreement.next(core, claims, position, now);
+                self.count_vetoes(before);
+                next
+            };
+            let slot = next.stint.server();
+            if next.stint == Stint::IDLE {
+                return next;
+            }
+            let claim = self.room.shares.state.position(slot);
+            if self.charge_through(claim) {
+                return next;
+            }
+            self.dry_up(slot);
+        }
+        self.room.shares.state.is_unfinished = true;
+        Next { stint: Stint::IDLE, deadline_ticks: self.now_ticks() }
+    }
+
+    /// Counts who may not run against the word of a scheduler since the last choice.
+    fn count_vetoes(&mut self, before: u64) {
+        for slot in Members(self.room.core.vetoed() & !before) {
+            if let Some(account) = self.room.accounts.servers.get_mut(usize::from(slot)) {
+                account.vetoes = account.vetoes.wrapping_add(1);
+            }
+        }
+    }
+
+    /// When claims say something else: the end of the one that runs, and when somebody who is dry may ask.
+    #[inline]
+    pub(crate) fn claims_end_ticks(&mut self, stint: Stint) -> u64 {
+        let state = &self.room.shares.state;
+        let is_charged = stint != Stint::IDLE && !stint.is_background();
+        let end_ticks = if is_charged { state.charged_end_ticks } else { NEVER };
+        if state.dry.all() == 0 { end_ticks } else { self.some_claims_end_ticks(stint, end_ticks) }
+    }
+
+    #[inline(never)] // Not on the usual way.
+    fn some_claims_end_ticks(&mut self, stint: Stint, end_ticks: u64) -> u64 {
+        // Who is less important than the one that runs would wait anyway, and is looked at when the core is given away.
+        match self.room.shares.state.dry.earliest_before(self.place_of(stint)) {
+            Some(grows_ticks) => end_ticks.min(grows_ticks).min(self.room.shares.claims.next_expiry_ticks()),
+            None => end_ticks,
+        }
+    }
+}
