@@ -264,6 +264,12 @@ fn what_ends_at_one_instant_ends_in_slices() {
         let found = passages(&image);
         let lines = run(&image, Place::Board);
         assert!(lines.iter().any(|line| line == end), "{lines:?}");
+        // Half of the attempts at least: an attack that fails hurts nobody.
+        for reserved in lines.iter().filter_map(|line| line.strip_prefix("reserved ")) {
+            let (done, tried) = reserved.split_once(" of ").expect("how many of how many");
+            let number = |text: &str| text.parse::<u64>().expect("a number");
+            assert!(number(done) * 2 >= number(tried), "{what}: {reserved}");
+        }
         let [late] = numbers(&lines, "woken: ")[..] else { panic!("{lines:?}") };
         println!("{what}: longest passage {}, from {}; woken {late} late", found.longest, found.longest_start);
         all.push((what, found.longest, late));
