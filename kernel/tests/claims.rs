@@ -1,10 +1,12 @@
 //! Claims on the time of servers, numbers of schedulers and servers of a band, on a fake core: the kernel's own glue between calls and `core/sched`.
 
-use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, ServerRow, TcapRow};
-use bulkhead_kernel_abi::call::{Call, Flag, TcapOperation};
+use bulkhead_kernel_abi::boot::{BandRow, BindingRow, SchedulerRow, ServerRow, TcapRow};
+use bulkhead_kernel_abi::call::{Call, Flag, InterruptOperation, TcapOperation, ThreadOperation};
 use bulkhead_kernel_abi::{ALL_TICKS, Code, NONE};
 use bulkhead_words::Rule;
-use shares::{BAND, EMPTY, NOTIFY, RECEIVE, Rows, SCHEDULER, SEND, TCAP, THREAD, Test, claim, sporadic, unlimited};
+use shares::{
+    BAND, EMPTY, INTERRUPT, NOTIFY, RECEIVE, Rows, SCHEDULER, SEND, TCAP, THREAD, Test, claim, sporadic, unlimited,
+};
 
 #[path = "support/shares.rs"]
 mod shares;
@@ -141,19 +143,87 @@ fn a_claim_that_ends_twice_is_told_of_once() {
     }
 }
 
+/// CH-52, CH-55: who was notified on time of its own server continues with its own claim when that is used up.
+#[test]
+fn what_is_given_of_ones_own_server_is_used_before_ones_own() {
+    let mut test = client_server_and_another();
+    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP + 1, 50, 0, NOTIFY]), Code::Ok);
+    test.call(Call::Receive, &[0, 0, 5_000]);
+    let runs_on = |test: &Test| test.kernel.objects().room().threads[0].runs_on;
+    assert_eq!((test.running, runs_on(&test)), (Some(0), 3));
+    test.spin(61);
+    assert_eq!((test.running, runs_on(&test)), (Some(0), 1));
+    test.spin(700);
+    assert_eq!((test.ran.clone(), test.charged(1)), (vec![(2, 10), (0, 500), (2, 190)], (500, 0)));
+}
+
 /// CH-52: a claim in the position of a server has lost its time, and is given some of another server's by somebody less important: who waits on it is asked again.
 #[test]
 fn who_is_given_time_of_another_server_is_asked_again() {
-    let mut test = client_server_and_another();
-    // Of the server on which the receiver has its own time too.
-    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP + 1, 50, 0, NOTIFY]), Code::Ok);
+    let rows = Rows {
+        servers: vec![sporadic(0, 200, 1000), sporadic(1, 500, 1000), unlimited(2)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(NONE, 0, 1)],
+        // Thread 0 has nothing of its own but what it is given.
+        threads: vec![(3, NONE), (0, NONE), (2, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    assert_eq!(test.call(Call::Delegate, &[TCAP + 3, TCAP + 1, 50, 0, 0]), Code::Ok);
+    for operation in [ThreadOperation::Suspend, ThreadOperation::Resume] {
+        assert_eq!(test.call(Call::Thread, &[operation.number(), THREAD]), Code::Ok);
+    }
     test.call(Call::Receive, &[0, 0, 5_000]);
-    assert_eq!(test.running, Some(0));
-    // It is used up at 60, and all of the budget is back before 1500.
+    assert_eq!((test.running, test.kernel.objects().room().threads[0].server), (Some(0), 1));
+    // It is used up, and all of the budget is back before 1500.
     test.spin(1_500);
     assert_eq!(test.running, Some(2));
-    test.call(Call::Delegate, &[SEND, TCAP, 50, 0, 0]);
+    test.call(Call::Delegate, &[TCAP + 3, TCAP, 50, 0, 0]);
     assert_eq!((test.code(2), test.running), (Code::Ok, Some(0)));
+}
+
+/// CH-50, CH-54: what is given ends with its date for who runs on it too, though it is not used up: it leaves the core at that instant to who is more important than its own server.
+#[test]
+fn who_runs_on_what_expires_leaves_at_that_instant() {
+    let rows = Rows {
+        servers: vec![sporadic(0, 980, 5_000), sporadic(1, 200, 1_000), sporadic(2, 500, 5_000), unlimited(3)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(3, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(3, NONE), (1, NONE), (0, NONE), (2, NONE)],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    for _ in 0..3 {
+        test.call(Call::Receive, &[0, 0, 10]);
+    }
+    test.call(Call::Receive, &[RECEIVE, Flag::All.number(), 0]);
+    assert_eq!((test.running, test.now()), (Some(2), 10));
+    test.call(Call::Receive, &[0, 0, 20]);
+    assert_eq!(test.running, Some(1));
+    assert_eq!(test.call(Call::Delegate, &[SEND, TCAP + 1, 120, 0, NOTIFY]), Code::Ok);
+    test.call(Call::Receive, &[0, 0, 9_000]);
+    // What was given may be used until 1010, and who is most important has the core from 20 to 1000.
+    test.spin(1_300);
+    assert_eq!(test.ran, [(0, 10), (2, 980), (0, 10), (3, 290)]);
+    assert_eq!(test.charged(1).0, 20);
+}
+
+/// CH-23, QV-32: a server that works for a less important client than its best one does not keep out who is between them and has its time back.
+#[test]
+fn who_works_for_others_is_as_important_as_they_are() {
+    let io = ServerRow { rule: Rule::Pibs.number(), budget_ticks: 1, clients: 0b1010, ..sporadic(0, 1, 2) };
+    let rows = Rows {
+        servers: vec![io, sporadic(0, 10, 4000), sporadic(1, 200, 1000), sporadic(5, 10, 5000)],
+        tcaps: vec![claim(0, 0, 1), claim(1, 0, 1), claim(2, 0, 1), claim(3, 0, 1), claim(NONE, 0, 1)],
+        threads: vec![(0, NONE), (2, NONE)],
+        bindings: vec![BindingRow { intid: 40, clients: 0b1010, default_client: NONE, ..BindingRow::default() }],
+        ..Rows::default()
+    };
+    let mut test = Test::new(&rows);
+    assert_eq!(test.call(Call::Interrupt, &[InterruptOperation::Serve.number(), INTERRUPT, 3]), Code::Ok);
+    assert_eq!(test.running, Some(1), "who is between them");
+    // All that it has, until its date, which nobody uses.
+    assert_eq!(test.call(Call::Delegate, &[TCAP + 4, TCAP + 2, 0, 0, 0]), Code::Ok);
+    test.spin(1_100);
+    assert_eq!(test.ran, [(0, 1000), (1, 100)]);
 }
 
 /// CH-50: a server loses what it has reserved when it may use nothing else, if it polls: then it has no budget, and continues in the background at once and not with the

@@ -434,10 +434,18 @@ impl Objects<'_> {
             self.activate(world, thread, own);
             return;
         }
-        if self.holder(server) == NONE || self.next_of(server).is_none_or(|pair| pair.thread != thread) {
+        let has_own = runs_on != own && world.root(own) == Some(server);
+        if self.holder(server) == NONE {
+            // It keeps its turn, which is on its own time from here on.
+            if has_own && let Some(one) = self.thread_mut(thread) {
+                one.runs_on = own;
+                self.follow_head(world, server);
+            }
             return;
         }
-        let has_own = runs_on != own && world.root(own) == Some(server);
+        if self.next_of(server).is_none_or(|pair| pair.thread != thread) {
+            return;
+        }
         if has_own && world.usable_ticks(own, now) != 0 {
             if let Some(one) = self.thread_mut(thread) {
                 one.runs_on = own;

@@ -6,7 +6,7 @@ use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::Entry;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::{
-    BandRow, BootHeader, ComponentRow, EndPointRow, SchedulerRow, ServerRow, Tables, TcapRow, ThreadRow,
+    BandRow, BindingRow, BootHeader, ComponentRow, EndPointRow, SchedulerRow, ServerRow, Tables, TcapRow, ThreadRow,
 };
 use bulkhead_kernel_abi::call::{Call, Flag};
 use bulkhead_kernel_abi::{ALL_TICKS, Capability, Code, Kind, NONE};
@@ -22,6 +22,7 @@ pub(crate) const TCAP: u64 = 5;
 /// Thread 0; the others follow.
 pub(crate) const THREAD: u64 = 12;
 pub(crate) const EMPTY: u64 = 16;
+pub(crate) const INTERRUPT: u64 = 17;
 pub(crate) const NOTIFY: u64 = Flag::Notify.number();
 
 pub(crate) fn sporadic(level: u8, budget_ticks: u64, period_ticks: u64) -> ServerRow {
@@ -58,6 +59,7 @@ pub(crate) struct Rows {
     pub(crate) threads: Vec<(u16, u16)>,
     pub(crate) schedulers: Vec<SchedulerRow>,
     pub(crate) bands: Vec<BandRow>,
+    pub(crate) bindings: Vec<BindingRow>,
 }
 
 impl Rows {
@@ -74,6 +76,9 @@ impl Rows {
             [(RECEIVE, Kind::Receive), (SEND, Kind::Send), (BAND, Kind::Band), (SCHEDULER, Kind::Scheduler)]
         {
             slots[slot as usize] = capability(kind, 0);
+        }
+        if !self.bindings.is_empty() {
+            slots[INTERRUPT as usize] = capability(Kind::Interrupt, 0);
         }
         for number in 0..7 {
             slots[TCAP as usize + usize::from(number)] = capability(Kind::TCap, number);
@@ -110,7 +115,7 @@ impl Rows {
             schedulers: Vec::leak(self.schedulers.clone()),
             tcaps: Vec::leak(self.tcaps.clone()),
             end_points: Vec::leak(vec![EndPointRow { tcap: last, ..EndPointRow::default() }]),
-            bindings: &[],
+            bindings: Vec::leak(self.bindings.clone()),
             wires: &[],
             exports: &[],
             quotas: &[],
