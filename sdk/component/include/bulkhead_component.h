@@ -190,10 +190,22 @@ struct bulkhead_version {
 #ifdef __aarch64__
 
 /*
+ * What is lost where floating-point registers are another's: in a program that may use them (build.sh --floating-point), all of them, v8 to v15 as well. Behind a
+ * call into another component they are the caller's own or zeros, and FPCR with them; a function keeps what it needs on its own stack.
+ */
+#ifdef __ARM_NEON
+#define BULKHEAD_LOST_                                                                                                            \
+    "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18",    \
+        "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "cc", "memory"
+#else
+#define BULKHEAD_LOST_ "cc", "memory"
+#endif
+
+/*
  * Makes call NUMBER, a constant, with x0 to x7 from `words`, and puts what comes back there: the code in words[0], values behind it.
  * The kernel keeps x8 to x30 and touches no memory of a component; a call may hand on memory that was written before.
  */
-#define bulkhead_call(NUMBER, words)                                                                                             \
+#define BULKHEAD_CALL_(NUMBER, words, ...)                                                                                       \
     do {                                                                                                                         \
         uint64_t *bulkhead_words_ = (words);                                                                                     \
         register uint64_t x0_ __asm__("x0") = bulkhead_words_[0];                                                                \
@@ -207,7 +219,7 @@ struct bulkhead_version {
         __asm__ volatile("svc #%c8"                                                                                              \
                          : "+r"(x0_), "+r"(x1_), "+r"(x2_), "+r"(x3_), "+r"(x4_), "+r"(x5_), "+r"(x6_), "+r"(x7_)                 \
                          : "i"(NUMBER)                                                                                           \
-                         : "cc", "memory");                                                                                      \
+                         : __VA_ARGS__);                                                                                         \
         bulkhead_words_[0] = x0_;                                                                                                \
         bulkhead_words_[1] = x1_;                                                                                                \
         bulkhead_words_[2] = x2_;                                                                                                \
@@ -217,6 +229,8 @@ struct bulkhead_version {
         bulkhead_words_[6] = x6_;                                                                                                \
         bulkhead_words_[7] = x7_;                                                                                                \
     } while (0)
+
+#define bulkhead_call(NUMBER, words) BULKHEAD_CALL_(NUMBER, words, "cc", "memory")
 
 /* Asks which kernel this is: also the null call. */
 static inline struct bulkhead_version bulkhead_version(void) {
@@ -352,7 +366,7 @@ static inline struct bulkhead_answer bulkhead_invoke(uint64_t slot, uint64_t a, 
                      "ldp x29, x30, [sp], #96"
                      : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3), "+r"(x4), "+r"(x5), "+r"(x6), "+r"(x7), "+r"(x8)
                      :
-                     : "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", "cc", "memory");
+                     : "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", BULKHEAD_LOST_);
     return (struct bulkhead_answer){x8, x8 == BULKHEAD_OK ? x0 : 0};
 }
 

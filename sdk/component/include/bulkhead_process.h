@@ -67,11 +67,11 @@ static inline uint64_t bulkhead_spawn(uint64_t program, uint64_t argument, struc
 /*
  * Makes a copy of the caller's process: what it may write is copied now, and both continue here. Stores which of two this is, BULKHEAD_FORK_CHILD or
  * BULKHEAD_FORK_PARENT, and in the parent the bits by which its end point is told the child's end. BULKHEAD_DENIED for a component of the host, or
- * inside a call; BULKHEAD_BUSY with a second thread; otherwise as bulkhead_spawn.
+ * inside a call; BULKHEAD_BUSY with a second thread; otherwise as bulkhead_spawn. The child's floating-point registers are zeros.
  */
 static inline uint64_t bulkhead_fork(struct bulkhead_made made, struct bulkhead_share share, uint64_t *which, uint64_t *bits) {
     uint64_t words[8] = {BULKHEAD_COMPONENT_FORK, made.quota, made.payer, made.to, bulkhead_share_word(share)};
-    bulkhead_call(BULKHEAD_CALL_COMPONENT, words);
+    BULKHEAD_CALL_(BULKHEAD_CALL_COMPONENT, words, BULKHEAD_LOST_);
     *which = words[1];
     *bits = words[2];
     return words[0];

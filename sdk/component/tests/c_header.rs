@@ -40,7 +40,12 @@ fn judge(name: &str, text: &str) -> Result<(), String> {
 
 /// Builds a component in C.
 fn build(output: &str, source: &Path) -> Output {
-    Command::new(here("build.sh")).arg(temporary(output)).arg(source).output().expect("the script starts")
+    build_with(&[], output, source)
+}
+
+fn build_with(options: &[&str], output: &str, source: &Path) -> Output {
+    let mut script = Command::new(here("build.sh"));
+    script.args(options).arg(temporary(output)).arg(source).output().expect("the script starts")
 }
 
 /// A name of Rust as C writes constants: `BadCall` as `BAD_CALL`, `remote send` as `REMOTE_SEND`.
@@ -176,4 +181,16 @@ fn processes_of_c_are_built() {
     let expected: BTreeSet<(&str, u64)> =
         ["told", "quota", "jobs", "program", "room"].into_iter().map(|name| (name, signature(0))).collect();
     assert_eq!((said, exports.len()), (expected, 0));
+}
+
+/// Floating point is what the builder asks for: without it the compiler refuses a `double`, with it what a call may lose is saved before it by who needs it.
+#[test]
+fn floating_point_of_c_is_an_option() {
+    let source = here("../../components/in-c/floating-point/c-loop.c");
+    let refused = build("c-loop.elf", &source);
+    let messages = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && messages.contains("-mgeneral-regs-only"), "{messages}");
+    let built = build_with(&["--floating-point"], "c-loop.elf", &source);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    examine(&fs::read(temporary("c-loop.elf")).expect("it is there")).unwrap_or_else(|error| panic!("{error}"));
 }

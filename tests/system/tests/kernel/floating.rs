@@ -1,8 +1,11 @@
 //! Floating point on declaration (`kernel.md` 1 and 5; CH-8, CH-61): components that compute share a core with others that compute and with some that do not. On the board and in `direct`.
 
 use crate::servers::numbers;
+use bulkhead_description::Options;
+use bulkhead_description::kernel::load_native_text;
 use bulkhead_pid::{smoothed, trajectory};
 use bulkhead_system_tests::kernel::{Place, described, rows, run};
+use std::path::Path;
 
 /// What the control component does (`components/pid`).
 const CONTROL: u64 = 0;
@@ -60,6 +63,38 @@ callers = {{ stacks = 1, bytes = "4 KiB" }}
     described(&text).bytes
 }
 
+/// One in C that computes and calls the filter at each step, and is called by one in Rust.
+fn instance_in_c(steps: u64, declared: bool) -> String {
+    let (control, in_c) = (40 << 16 | 40 << 8 | PATTERNS, steps << 8 | 50);
+    format!(
+        r#"version = 1
+server = [{{ name = "loop", budget = "100 us", period = "1200 us" }}, {{ name = "rest", budget = "100 us", period = "1300 us" }}]
+
+[[component]]
+name = "in-c"
+program = "component:c-loop.elf"
+threads = [{{ name = "main", server = "loop", argument = {in_c} }}]
+callers = {{ stacks = 1, bytes = "4 KiB" }}
+bind = {{ plant = "filter.plant_all" }}
+{floating_point}
+
+[[component]]
+name = "control"
+program = "component:pid.elf"
+threads = [{{ name = "main", server = "rest", argument = {control} }}]
+bind = {{ smooth = "filter.smooth", plant_all = "in-c.plant_all" }}
+floating_point = true
+
+[[component]]
+name = "filter"
+program = "component:filter.elf"
+callers = {{ stacks = 2, bytes = "8 KiB" }}
+floating_point = true
+"#,
+        floating_point = if declared { "floating_point = true" } else { "" }
+    )
+}
+
 /// What is said on both places.
 fn said(image: &[u8]) -> [Vec<String>; 2] {
     [Place::Board, Place::Direct].map(|place| {
@@ -92,6 +127,28 @@ fn patterns_stay_on_their_side_of_a_call() {
     for said in said(&instance(PATTERNS, 60, [true, true], 1_500)) {
         assert_eq!(numbers(&said, "patterns: "), [0, 0, 0, 0]);
     }
+}
+
+/// CH-4, CH-61: a component in C computes what the host computes, with what it needs in registers that a function keeps across each call of one in Rust, which leaves patterns in all of them; and who
+/// calls it from Rust finds nothing of it.
+#[test]
+fn a_component_in_c_computes_calls_and_is_called() {
+    const STEPS: u64 = 400;
+    let word = trajectory(50.0, STEPS, smoothed);
+    for said in said(&described(&instance_in_c(STEPS, true)).bytes) {
+        assert!(said.contains(&format!("in C: {word}")), "{word}: {said:?}");
+        assert_eq!((numbers(&said, "in C, callee found: "), numbers(&said, "in C, refused: ")), (vec![0], vec![0]));
+        assert_eq!(numbers(&said, "patterns: "), [0, 0, 0, 0], "{said:?}");
+    }
+}
+
+/// A program in C that was built with floating point and does not declare it is refused as one in Rust is.
+#[test]
+fn a_component_in_c_declares_it_as_one_in_rust() {
+    let text = instance_in_c(1, false);
+    let refused = load_native_text(Path::new("test.kernel.toml"), &text, &Options::from_environment(None));
+    let report = refused.map(|_| ()).expect_err("nobody would keep its registers").to_text(false);
+    assert!(report.starts_with("error[BH1295]: `component:c-loop.elf` uses floating-point registers"), "{report}");
 }
 
 /// Where it is not declared its use is a fault of the component: of one that runs, and of one that is called by who declares it and has just used it.
