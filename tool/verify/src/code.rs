@@ -324,8 +324,11 @@ codes! {
     InstanceDma = "V435", "pages for DMA of a component";
     /// A component has a device or an interrupt that its partition has not.
     InstanceForeign = "V434", "device of another partition";
-    /// A function of an instance's partition reaches other memory than the pages for DMA of the component that drives it, and not all RAM, which is said where a driver is trusted.
+    /// A function of an instance's partition reaches other memory than the pages for DMA of the component that drives it, and not all RAM, which is said where a driver is trusted; or
+    /// another component has its registers.
     InstanceStreams = "V447", "DMA of an instance's function";
+    /// A partition enters its instance elsewhere than where the kernel begins.
+    InstanceStart = "V454", "start of an instance";
     /// A wire of an instance is no end of a channel, or exports what is not there.
     InstanceWire = "V437", "wire of an instance";
     /// A port of a component is no end of a channel, or the component does not have it as the boot tables of the instance say.

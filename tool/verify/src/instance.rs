@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 use crate::walk::{Map, Memory};
 use crate::{Extent, Verdict};
 use bulkhead_abi::image::{ARM64_IMAGE_MAGIC, IMAGE_MAGIC};
-use bulkhead_abi::plan::PCI_DEVICE;
+use bulkhead_abi::plan::{PCI_DEVICE, Segment};
 use bulkhead_guest_abi::guest::GUEST_ECAM;
 use bulkhead_kernel_abi::image::{LOAD, MAGIC};
 pub use bulkhead_verify_instance::Expected as Kernel;
@@ -53,7 +53,12 @@ pub(crate) fn check(
         let Some(bytes) = guest(view, partition).filter(|bytes| is_instance(bytes, kernel)) else { continue };
         instances += 1;
         let place = format!("partition \"{}\": ", partition.name());
+        let bytes = without_rest(&bytes);
         components += judge(bytes, kernel, &place, findings);
+        let entry = partition.plan.entry.0;
+        findings.require(entry == LOAD, Code::InstanceStart, || {
+            format!("{place}the instance is entered at {entry:#x}, and its kernel begins at {LOAD:#x}")
+        });
         if let Some(summary) = summary(bytes) {
             belongings(partition, map, &summary, &place, findings);
             dma::check(partition, functions, &summary, &place, findings);
@@ -109,16 +114,28 @@ fn judge(bytes: &[u8], kernel: Option<&Kernel>, place: &str, findings: &mut Find
     summary(bytes).map_or(0, |summary| summary.components.len())
 }
 
-/// The bytes that a partition's guest finds where an instance lies.
-fn guest<'a>(view: &View<'a>, partition: &Partition) -> Option<&'a [u8]> {
+/// The bytes that a partition's guest finds from the address of an instance on, out of as many segments as lie there one behind the other.
+fn guest(view: &View<'_>, partition: &Partition) -> Option<Vec<u8>> {
     let ram = partition.plan.ram().iter().find(|ram| LOAD >= ram.guest.0 && LOAD - ram.guest.0 < ram.bytes)?;
-    let place = ram.physical.0.checked_add(LOAD - ram.guest.0)?;
-    let segment = partition.plan.segments().iter().find(|segment| segment.destination.0 == place)?;
-    let bytes = view.slice(segment.source.0, segment.bytes)?;
-    // The guest's device tree may follow in the same segment.
-    let length = bytes.get(IMAGE_BYTES..)?.first_chunk().copied().map(u64::from_le_bytes)?;
-    let length = usize::try_from(length).ok().filter(|length| *length <= bytes.len());
-    Some(length.and_then(|length| bytes.get(..length)).unwrap_or(bytes))
+    let start = ram.physical.0.checked_add(LOAD - ram.guest.0)?;
+    let mut bytes = Vec::new();
+    // Each finds another one, since they do not overlap; where they do, they are refused, and a guest ends.
+    for _ in partition.plan.segments() {
+        let place = start.saturating_add(bytes.len() as u64);
+        let has =
+            |segment: &&Segment| place.checked_sub(segment.destination.0).is_some_and(|inside| inside < segment.bytes);
+        let Some(segment) = partition.plan.segments().iter().find(has) else { break };
+        let inside = place - segment.destination.0;
+        let Some(source) = segment.source.0.checked_add(inside) else { break };
+        bytes.extend_from_slice(view.slice(source, segment.bytes - inside)?);
+    }
+    Some(bytes)
+}
+
+/// What of it is the instance, as its header says: the guest's device tree may follow.
+fn without_rest(bytes: &[u8]) -> &[u8] {
+    let length = bytes.get(IMAGE_BYTES..).and_then(|bytes| bytes.first_chunk().copied()).map(u64::from_le_bytes);
+    length.and_then(|length| bytes.get(..usize::try_from(length).ok()?)).unwrap_or(bytes)
 }
 
 /// States whether it is meant as an instance.

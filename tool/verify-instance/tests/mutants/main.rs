@@ -2,10 +2,12 @@
 
 mod accounts;
 mod data;
+mod dma;
 mod ports;
 mod processes;
 mod sample;
 mod scheduled;
+mod start;
 mod tool;
 
 use bulkhead_kernel_abi::boot::{

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 type Change = (&'static str, usize, fn(&mut Mutant), fn(&mut System));
 
 /// A system of which the first partition has these bytes as its guest.
-fn system(bytes: Vec<u8>) -> System {
+pub(crate) fn system(bytes: Vec<u8>) -> System {
     let mut system = samples::demo();
     let (components, servers) = (Vec::new(), Vec::new());
     (system.partitions[0].devices, system.partitions[0].device_routes) = (vec![1], vec![Route::default()]);
@@ -220,14 +220,15 @@ fn bits(mutant: &mut Mutant, bits: u64) {
     mutant.put(place, &row);
 }
 
-/// Codes that the tests above show beside those of the corruptions; that of streams needs a device with tables of its own (`tests/system/tests/kernel/dma.rs`).
-const OTHERS: [Code; 6] = [
+/// Codes that the tests above show beside those of the corruptions, and those of [`crate::dma`] and [`crate::start`].
+const OTHERS: [Code; 7] = [
     Code::NoKernel,
     Code::InstanceChecksum,
     Code::InstanceForeign,
     Code::InstanceWireEnds,
     Code::InstancePortEnds,
     Code::InstanceStreams,
+    Code::InstanceStart,
 ];
 
 #[test]
