@@ -76,6 +76,8 @@ pub(super) struct Ran {
     /// What floods did, and what there was no room for.
     pub(super) done: u64,
     pub(super) busy: u64,
+    /// What the flood did that did least; none of none.
+    pub(super) least: Option<u64>,
     /// Signals that were told to the listener.
     pub(super) taken: u64,
 }
@@ -184,14 +186,15 @@ impl Run {
         let lines = running.texts(JOB);
         let [ticks, rounds] = numbers(&lines, "job: ")?;
         let [taken, _] = numbers(&lines, "listener: ")?;
-        let (mut done, mut busy) = (0, 0);
+        let (mut done, mut busy, mut least) = (0, 0, None);
         for name in &FLOOD[..self.floods] {
             let [one_done, one_busy] = numbers(&running.texts(name), "flood: ")?;
             (done, busy) = (done + one_done, busy + one_busy);
+            least = Some(least.unwrap_or(one_done).min(one_done));
         }
         let limited = FLOOD[..self.floods].iter().map(|name| running.counter(name, Counter::DoorbellLimited)).sum();
         let interrupts = running.counter(JOB, Counter::Interrupt);
         let (monitor, kernel) = (count("monitor"), count("kernel job"));
-        Ok(Ran { ticks, rounds, monitor, kernel, interrupts, limited, done, busy, taken })
+        Ok(Ran { ticks, rounds, monitor, kernel, interrupts, limited, done, busy, least, taken })
     }
 }
