@@ -92,6 +92,8 @@ pub(crate) struct Wires<'a> {
     due: u64,
     /// Wires whose interrupt is active.
     heard: u64,
+    /// Wires whose last doorbell the monitor held back, so that the other end may not know of what is in the ring.
+    held_back: u64,
     /// Where the next round begins.
     first: usize,
     /// Where this one is.
@@ -111,6 +113,7 @@ impl<'a> Wires<'a> {
             ends: [End::None; MAX_WIRES],
             due: 0,
             heard: 0,
+            held_back: 0,
             first: 0,
             place: 0,
         };
@@ -196,17 +199,21 @@ impl<'a> Wires<'a> {
     ) -> Result<(), Code> {
         let wire = usize::from(wire);
         let row = self.rows.get(wire).filter(|row| row.source != 0).ok_or(Code::BadCapability)?;
-        if let Some(End::Source(sender)) = self.ends.get_mut(wire)
-            && !sender.send(&Memory { machine: &*machine, window: row.window }, entry)
-        {
-            count(accounts, wire, |account| &mut account.busy);
-            return Err(Code::Busy);
+        let is_full = match self.ends.get_mut(wire) {
+            Some(End::Source(sender)) => !sender.send(&Memory { machine: &*machine, window: row.window }, entry),
+            _ => false,
+        };
+        count(accounts, wire, |account| if is_full { &mut account.busy } else { &mut account.sent });
+        // All that is in a full ring may have been held back: nobody would hear of it, and it would be full for ever.
+        if !is_full || self.held_back & bit(wire) != 0 {
+            if machine.ring(row.doorbell) {
+                self.held_back &= !bit(wire);
+            } else {
+                self.held_back |= bit(wire);
+                count(accounts, wire, |account| &mut account.limited);
+            }
         }
-        count(accounts, wire, |account| &mut account.sent);
-        if !machine.ring(row.doorbell) {
-            count(accounts, wire, |account| &mut account.limited);
-        }
-        Ok(())
+        if is_full { Err(Code::Busy) } else { Ok(()) }
     }
 }
 

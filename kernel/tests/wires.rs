@@ -229,6 +229,24 @@ fn a_doorbell_that_is_held_back_is_counted() {
     assert_eq!(other.pending(), Some((0b1010, 2)));
 }
 
+/// CH-31, CH-40: when the limiter held back the doorbells of all that is in a ring, who finds it full rings in the next window; otherwise nobody would ever hear of it.
+#[test]
+fn a_ring_that_was_filled_behind_a_limiter_is_heard_of() {
+    let (mut one, mut other) = pair();
+    one.core().is_limited = true;
+    let sent = (0..16).filter(|_| one.send(REMOTE) == Code::Ok).count();
+    assert_eq!((sent, one.send(REMOTE), one.account(0).limited), (16, Code::Busy, 17));
+    one.core().is_limited = false;
+    assert_eq!([one.send(REMOTE), one.send(REMOTE)], [Code::Busy; 2]);
+    assert_eq!((one.core().rung.len(), one.account(0).limited), (18, 17), "one that is heard is enough");
+    share(&mut one, &mut other);
+    other.ring(0);
+    other.enter(Entry::Interrupt);
+    assert_eq!(other.pending(), Some((0b10, 16)));
+    share(&mut other, &mut one);
+    assert_eq!(one.send(REMOTE), Code::Ok);
+}
+
 /// CH-61: a wire that is not there, and one that is taken from, are nobody's to send by.
 #[test]
 fn a_wire_that_is_not_written_here_is_refused() {
