@@ -70,7 +70,8 @@ fn depth() {
     assert_holds("kernel.depth");
 }
 
-/// CH-E8 in part, CH-31, CH-38: messages that a limiter holds back are found as late as the model says, within one way of a signal. None across cores.
+/// CH-E8 in part, CH-31, CH-38: messages that a limiter holds back are found as late as the model says, within one way of a signal. From another core as many
+/// doorbells pass in each window as the monitor's limit says, and no message and no signal is lost.
 #[test]
 fn latency() {
     assert_holds("kernel.latency");

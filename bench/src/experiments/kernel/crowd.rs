@@ -146,7 +146,7 @@ bind = {{ told = "receive:listener", over = "send:crowd.over", {} }}
 }
 
 /// The numbers of a partition's first line that begins so.
-fn numbers<const COUNT: usize>(lines: &[String], start: &str) -> Result<[u64; COUNT], Failure> {
+pub(super) fn numbers<const COUNT: usize>(lines: &[String], start: &str) -> Result<[u64; COUNT], Failure> {
     let line = lines.iter().find_map(|line| line.strip_prefix(start));
     let line = line.ok_or_else(|| Failure::wrong(format!("no line `{start}` in {lines:#?}")))?;
     let all: Vec<u64> = line.split(|one: char| !one.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();

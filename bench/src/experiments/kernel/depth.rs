@@ -3,6 +3,7 @@
 //! A round trip has the same steps at each depth: a signal to who has not looked yet, the end of one's own turn, one run of the own scheduler, and a signal back that takes the core. So has the
 //! end of a sleep. What differs is how many schedulers have a number in the claims that are compared, and that a scheduler which waits tells the one above.
 
+use super::depth_cores::between_cores;
 use super::{Ran, instance, iterations, must_be, name_of, shown};
 use crate::Failure;
 use crate::experiments::{Findings, Length};
@@ -12,10 +13,10 @@ use bulkhead_system_tests::kernel::Place;
 const TEXT: &str = include_str!("../../../systems/depth.kernel.toml");
 /// Roles of the component `trials`.
 const SPINS: u64 = 3;
-const TRAVELS: u64 = 8;
-const ANSWERS: u64 = 9;
-const LEADS: u64 = 10;
-const LISTENS: u64 = 11;
+pub(super) const TRAVELS: u64 = 8;
+pub(super) const ANSWERS: u64 = 9;
+pub(super) const LEADS: u64 = 10;
+pub(super) const LISTENS: u64 = 11;
 /// What a trip and a sleep take together, rounded up: so long somebody keeps the core busy.
 const MICROSECONDS_EACH: u64 = 800;
 /// What was published of a message in both directions, and of a timer at the top and below, in cycles of the seed's machine.
@@ -92,6 +93,7 @@ pub(super) fn depth(lab: &Lab, length: Length) -> Result<Findings, Failure> {
             format!("timer, {what}: {earliest} to {latest} on the bare board, {:?} in `direct`", direct.timers),
         );
         (*trip, *timer) = (most, latest);
+        between_cores(lab, what, times, is_below, &mut findings)?;
     }
     for (what, counts) in [("round trips", trips), ("timers", timers)] {
         let percent = spread_percent(counts);

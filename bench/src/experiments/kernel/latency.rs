@@ -5,6 +5,7 @@
 //! their mean is the model's. A signal takes a way to the receiver, and so does a date; the model has one of each, which is what a message takes that nobody holds back. What a machine shows is to be
 //! that mean within one of these ways.
 
+use super::latency_cores::between_cores;
 use super::{Ran, instance, iterations, name_of, within};
 use crate::Failure;
 use crate::experiments::{Findings, Length};
@@ -74,6 +75,7 @@ pub(super) fn latency(lab: &Lab, length: Length) -> Result<Findings, Failure> {
         apart <= LOOK_TICKS,
         format!("{} has the same means, within {apart:.2} instructions of a sender's look", name_of(Place::Direct)),
     );
+    between_cores(lab, windows / COMMON_WINDOWS, &mut findings)?;
     findings.notes.push(format!("a signal through the limiter, to the receiver's look: {way} instructions; a window is {WINDOW_TICKS}, a millisecond of a core of 250 million instructions per second"));
     findings.notes.push("the published curves are of senders on another core: flat from 50 on, and below higher with fewer signals and longer polls".to_owned());
     Ok(findings)

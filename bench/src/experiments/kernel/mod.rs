@@ -9,12 +9,14 @@
 mod crowd;
 mod delegation;
 mod depth;
+mod depth_cores;
 mod figure;
 mod flood;
 mod fork;
 mod interrupts;
 mod isolation;
 mod latency;
+mod latency_cores;
 mod lock;
 mod messages;
 mod messages_cores;
@@ -152,7 +154,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "kernel.depth",
         what: "round trips between threads of two subsystems, and timers, with their schedulers at the top or below another one (Chaos seed, Table IV)",
-        how: "each subsystem is a server that a scheduler of its own holds; the thread that asks counts, on the bare board and in `direct`",
+        how: "each subsystem is a server that a scheduler of its own holds; the thread that asks counts, on the bare board and in `direct`; between two cores each question gets its answer, and nothing is timed",
         requirements: &["CH-E6", "CH-57", "CH-63"],
         slow: false,
         run: depth::depth,
@@ -160,7 +162,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "kernel.latency",
         what: "how late a receiver that polls finds messages whose signals a limiter holds back (Chaos seed, figure 9)",
-        how: "50 sends in each window from a less important server, limits of 10 to 60, three distances of polls; the mean of all messages is compared with a model, on the bare board and in `direct`",
+        how: "50 sends in each window from a less important server, limits of 10 to 60, three distances of polls; the mean of all messages is compared with a model, on the bare board and in `direct`; from another core, how many doorbells the monitor lets pass in each window, and that nothing is lost",
         requirements: &["CH-E8", "CH-31", "CH-38"],
         slow: false,
         run: latency::latency,
