@@ -80,7 +80,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "CH-E6",
-            "round trips on one core, and timers, are the same in each run, on the board and in a partition; between the depths they differ by 6.6 % and 5.2 %, where 2 % are promised (`./x bench kernel.depth`); across cores each question gets its answer, which is not timed",
+            "round trips on one core, and timers, are the same in each run, on the board and in a partition; between the depths they differ by 6.9 % and 5.5 %, where 2 % are promised (`./x bench kernel.depth`); across cores each question gets its answer, which is not timed",
         ),
         (
             "CH-E8",
