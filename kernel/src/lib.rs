@@ -126,9 +126,16 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
 
     /// Handles what came from EL0 and chooses who runs next.
     pub fn enter(&mut self, entry: Entry) -> Next {
-        self.account();
+        let has_told = self.account();
         self.has_looked = false;
         match entry {
+            // What is charged and what was due up to here is a passage of its own (CH-60): the call is made behind the interrupt, as if that had come before it.
+            Entry::Synchronous { syndrome, .. }
+                if ExceptionClass::of_syndrome(syndrome) == faults::CALL && self.outside.machine.is_interrupted() =>
+            {
+                self.objects.repeat_call();
+                self.take_interrupts();
+            }
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
                 (self.timed, self.timed_from_ticks) = (syndrome as u16, self.outside.servers.now_ticks());
                 let before = self.before_call(syndrome as u16);
@@ -153,7 +160,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             Entry::Synchronous { syndrome, address } => self.fault(syndrome, address),
             Entry::Interrupt => {
                 self.objects.end_turn_if_over(&mut self.outside);
-                self.take_interrupts();
+                // A date that has come while somebody was told is seen, and may be the more important one.
+                if has_told { self.look() } else { self.take_interrupts() }
             }
         }
         let next = self.choose();
@@ -222,19 +230,18 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         }
     }
 
-    /// Charges who ran up to now, server and thread.
-    fn account(&mut self) {
+    /// Charges who ran up to now, server and thread; returns whether somebody was told that a limit is used up.
+    fn account(&mut self) -> bool {
         let now = self.outside.machine.counter_ticks();
         let ticks = self.outside.servers.advance(now);
-        self.count(ticks);
+        self.count(ticks)
     }
 
     /// Counts time for the thread that ran.
-    fn count(&mut self, ticks: u64) {
-        if let Some(thread) = self.objects.running() {
-            self.outside.servers.count_ran(thread, ticks);
-            self.objects.used(&mut self.outside, ticks);
-        }
+    fn count(&mut self, ticks: u64) -> bool {
+        let Some(thread) = self.objects.running() else { return false };
+        self.outside.servers.count_ran(thread, ticks);
+        self.objects.used(&mut self.outside, ticks)
     }
 
     /// The registers of the thread that runs, which the vectors load and save.
@@ -438,14 +445,13 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                 return;
             }
             self.outside.machine.drop_priority(intid);
+            // Dates are no driver's work: who sleeps until an instant at which a device rings would else spend its driver's budget.
+            if passed_ticks != 0 {
+                let _ = self.outside.servers.advance(passed_ticks);
+            }
             if intid == Intid::VIRTUAL_TIMER {
-                self.pass_dates();
-                passed_ticks = self.outside.machine.counter_ticks();
+                passed_ticks = self.pass_dates();
             } else {
-                // Dates are no driver's work: who sleeps until an instant at which a device rings would else spend its driver's budget.
-                if passed_ticks != 0 {
-                    let _ = self.outside.servers.advance(passed_ticks);
-                }
                 self.take_of_device(intid);
             }
             // A look, so that the choice is a passage of its own, and cheaper than an acknowledgement of nothing.
@@ -471,12 +477,18 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         }
     }
 
-    /// The kernel's own timer is not held. What is still due rings again, with the date that has passed.
-    fn pass_dates(&mut self) {
+    /// The kernel's own timer is not held. What is still due rings again, with the date that has passed. Returns until when that took.
+    fn pass_dates(&mut self) -> u64 {
         self.outside.machine.set_timer(NEVER);
         self.armed_ticks = NEVER;
         self.outside.machine.deactivate(Intid::VIRTUAL_TIMER);
-        self.objects.pass_date(&mut self.outside);
+        let passed = self.objects.pass_date(&mut self.outside);
+        let now = self.outside.machine.counter_ticks();
+        // The timer is off until somebody is chosen, so no look sees that a date of somebody more important has come meanwhile.
+        if self.outside.due(now).is_some_and(|due| passed.is_none_or(|passed| due < passed)) {
+            self.arm(now);
+        }
+        now
     }
 
     /// A component has done what it may not: recorded, and said on the console if nobody is told of it. A line takes the UART of a board longer than

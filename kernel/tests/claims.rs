@@ -1,7 +1,7 @@
 //! Claims on the time of servers, numbers of schedulers and servers of a band, on a fake core: the kernel's own glue between calls and `core/sched`.
 
 use bulkhead_kernel_abi::boot::{BandRow, BindingRow, SchedulerRow, ServerRow, TcapRow};
-use bulkhead_kernel_abi::call::{Call, Flag, InterruptOperation, TcapOperation, ThreadOperation};
+use bulkhead_kernel_abi::call::{Call, Flag, InterruptOperation, ServerOperation, TcapOperation, ThreadOperation};
 use bulkhead_kernel_abi::{ALL_TICKS, Code, NONE};
 use bulkhead_words::Rule;
 use shares::{
@@ -391,6 +391,13 @@ fn a_band_admits_what_it_was_counted_for() {
         assert_eq!(test.call(Call::Server, &[0, BAND, 40, 500, EMPTY + 1]), Code::Ok);
         assert_eq!(test.call(Call::Server, &[0, BAND, 10, 500, EMPTY + 2]), Code::Full);
         assert_eq!((test.call(Call::Server, &[3, EMPTY]), test.x(me, 1), test.x(me, 2)), (Code::Ok, 60, 1000));
+        for code in [Code::Ok, Code::BadCapability] {
+            assert_eq!(
+                test.call(Call::Server, &[ServerOperation::Destroy.number(), EMPTY + 1]),
+                code,
+                "nobody needs it"
+            );
+        }
         // The other thread runs there, above this one.
         assert_eq!(test.call(Call::Thread, &[6, other, EMPTY]), Code::Ok);
         assert_eq!(test.running, Some(1 - me));

@@ -207,9 +207,15 @@ fn a_held_interrupt_is_masked_until_it_is_done() {
     assert_eq!(test.running, 0);
     test.call(Call::Interrupt, &[0, 2]);
     assert_eq!((test.answer(0).0, test.core().signalled()), (Code::Ok, Some(DEVICE)));
+    // What waits is taken before the next call is made, which is made behind it.
+    let before = test.kernel.objects().room().threads[0].registers.pc;
+    test.call(Call::Interrupt, &[0, 2]);
+    assert_eq!(test.kernel.objects().room().threads[0].registers.pc, before - 4);
+    assert_eq!((test.core().signalled(), test.core().active.contains(&DEVICE)), (None, true));
+    test.call(Call::Interrupt, &[0, 2]);
+    assert_eq!(test.answer(0).0, Code::Ok, "it is held");
     test.call(Call::Interrupt, &[0, 2]);
     assert_eq!(test.answer(0).0, Code::Busy, "it is not held");
-    test.enter(Entry::Interrupt);
     test.call(Call::Receive, &[1, Flag::All.number() | Flag::NoWait.number()]);
     assert_eq!(test.answer(0), (Code::Ok, 0b01, 1));
 }

@@ -3,6 +3,7 @@
 use bulkhead_abi::observe::{TRACE_BLOCK, TRACE_BUDGET, TRACE_SWITCH, TRACE_WAKE};
 use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::Entry;
+use bulkhead_arm::Intid;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::boot::{
     BindingRow, BootHeader, ComponentRow, EndPointRow, EntryRow, ServerRow, StackRow, Tables, TcapRow, ThreadRow,
@@ -190,6 +191,27 @@ fn a_budget_ends_and_comes_back_and_preempts() {
     let accounts = test.kernel.accounts();
     assert_eq!((accounts.servers[0].dispatches, accounts.servers[0].exhaustions, accounts.idle_ticks), (4, 3, 0));
     assert_eq!((accounts.threads[0].ran_ticks, accounts.threads[0].switches), (600, 4));
+}
+
+/// QV-23, CH-60: while the kernel wakes somebody its timer is off; a date of somebody more important that comes meanwhile is seen before anything else is done, and one of
+/// somebody less important rings behind it.
+#[test]
+fn who_is_more_important_is_woken_though_the_timer_is_off() {
+    for (dates, woken, times) in [([105, 100], 0, 2), ([100, 105], 0, 1), ([100, 100], 0, 1), ([120, 100], 1, 1)] {
+        let mut test =
+            Test::new(&[sporadic(0, 200, 1000, false), sporadic(1, 200, 1000, false), unlimited(2)], &[0, 1, 2]);
+        assert_eq!((test.running, test.sleep(dates[0]), test.sleep(dates[1])), (0, 1, 2));
+        // The first one's date comes while that of the second one is acknowledged.
+        test.core().acknowledging_ticks = 7;
+        test.core().now_ticks = 100;
+        test.enter(Entry::Interrupt);
+        assert_eq!((test.running, test.core().acknowledged[&Intid::VIRTUAL_TIMER.0]), (woken, times), "{dates:?}");
+        // What is still due rings when that one waits.
+        test.core().acknowledging_ticks = 0;
+        test.sleep(900);
+        test.spin(130);
+        assert_eq!(test.running, 1 - woken, "{dates:?}");
+    }
 }
 
 /// CH-10: nobody has budget to pay for the end of a component that begins again, so it is ended while nobody runs; with the last slice somebody does, and the core

@@ -12,6 +12,7 @@ use bulkhead_kernel_abi::call::{Call, Flag};
 use bulkhead_kernel_abi::capability::{remote_word, right};
 use bulkhead_kernel_abi::{Capability, Code, Kind, MAX_WIRES, NONE};
 use std::collections::BTreeMap;
+use std::mem::take;
 use support::{room, time_room};
 
 mod support;
@@ -115,12 +116,15 @@ impl Instance {
         assert_eq!(self.0.enter(entry), Next::Thread(0));
     }
 
+    /// A call, before whatever rings does so again: it would be made behind that.
     fn call(&mut self, call: Call, arguments: &[u64]) -> [u64; 3] {
+        let (ringing, pending) = (take(&mut self.core().ringing), take(&mut self.core().pending));
         let registers = self.0.registers().expect("it runs");
         registers.x[..8].fill(0);
         registers.x[..arguments.len()].copy_from_slice(arguments);
         let syndrome = 0x15 << 26 | 1 << 25 | u64::from(call.number());
         self.enter(Entry::Synchronous { syndrome, address: 0 });
+        (self.core().ringing, self.core().pending) = (ringing, pending);
         let x = self.0.registers().expect("it runs").x;
         [x[0], x[1], x[2]]
     }

@@ -47,6 +47,14 @@ fn nothing(done: Result<(), Code>) -> Answer {
 }
 
 impl Objects<'_> {
+    /// The thread that runs makes its call when it runs again, and not now.
+    pub fn repeat_call(&mut self) {
+        let running = self.running;
+        if let Some(thread) = self.thread_mut(running) {
+            thread.registers.pc = thread.registers.pc.wrapping_sub(INSTRUCTION_BYTES);
+        }
+    }
+
     /// Obeys `svc #number` of the thread that runs, whose registers are in its [`crate::Thread`].
     pub fn call<W: World>(&mut self, world: &mut W, number: u16) -> Outcome {
         let running = self.running;

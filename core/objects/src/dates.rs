@@ -80,11 +80,11 @@ impl Objects<'_> {
         (one.state, one.deadline_ticks) = (ThreadState::Ready, NEVER);
     }
 
-    /// Lets a date pass that is due, of the most important server that has one. The rest stays due: who wakes by this one runs before. Returns whether more are.
-    pub fn pass_date<W: World>(&mut self, world: &mut W) -> bool {
+    /// Lets a date pass that is due, of the most important server that has one. The rest stays due: who wakes by this one runs before. Returns the server.
+    pub fn pass_date<W: World>(&mut self, world: &mut W) -> Option<u16> {
         let now = world.now_ticks();
-        let Some(server) = world.due(now) else { return false };
-        let Some(position) = self.room.servers.get(usize::from(server)) else { return false };
+        let server = world.due(now)?;
+        let position = self.room.servers.get(usize::from(server))?;
         if position.timeout_ticks <= now {
             self.time_out(world, server);
         } else if let Some(thread) = position.asleep.first() {
@@ -93,7 +93,7 @@ impl Objects<'_> {
             // It cannot be: what was told is the date of somebody.
             self.tell_date(world, server);
         }
-        world.due(now).is_some()
+        Some(server)
     }
 
     fn wake_by_date<W: World>(&mut self, world: &mut W, thread: u16) {

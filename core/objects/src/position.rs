@@ -132,9 +132,6 @@ impl Scheduler {
     }
 }
 
-/// Most threads that are brought to something else in one piece of work, when nothing is left of their claim.
-const TOLD_AT_ONCE: u8 = 2;
-
 /// What is to be done for a server that was picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -346,15 +343,16 @@ impl Objects<'_> {
         Choice::Run(pair.thread)
     }
 
-    /// The thread that runs has used time; tells whose limit is used up. Its turn is over with it, and ended by [`Self::end_turn_if_over`]: not while
+    /// The thread that runs has used time; tells whose limit is used up, and returns whether it did. Its turn is over with it, and ended by [`Self::end_turn_if_over`]: not while
     /// the thread makes a call, which would be through behind everybody else's turn.
-    pub fn used<W: World>(&mut self, world: &mut W, ticks: u64) {
+    pub fn used<W: World>(&mut self, world: &mut W, ticks: u64) -> bool {
         let running = self.running;
-        let Some(thread) = self.thread_mut(running) else { return };
+        let Some(thread) = self.thread_mut(running) else { return false };
         thread.event.used_ticks = thread.event.used_ticks.saturating_add(ticks);
         let (server, end_point) = (thread.server, thread.limit_end_point);
         thread.limit_ticks = thread.limit_ticks.saturating_sub(ticks);
-        if end_point != NONE && thread.limit_ticks == 0 {
+        let is_over = end_point != NONE && thread.limit_ticks == 0;
+        if is_over {
             let (grant, bits) = (thread.limit_grant, thread.limit_bits);
             thread.limit_end_point = NONE;
             // The capability that was given with the limit may be void since.
@@ -363,8 +361,10 @@ impl Objects<'_> {
                 self.send(world, end_point, bits);
             }
         }
-        let Some(position) = self.room.servers.get_mut(usize::from(server)) else { return };
-        position.turn_ticks = position.turn_ticks.saturating_sub(ticks);
+        if let Some(position) = self.room.servers.get_mut(usize::from(server)) {
+            position.turn_ticks = position.turn_ticks.saturating_sub(ticks);
+        }
+        is_over
     }
 
     /// Ends the turn of the thread that runs if its time is used up and it is in no service.
@@ -404,16 +404,14 @@ impl Objects<'_> {
         self.follow_head(world, server);
     }
 
-    /// Nothing is left of a claim: those who are awake on it are brought to something else, from thread `first` on and at most [`TOLD_AT_ONCE`] of them. Returns with
-    /// which thread to continue, and nothing when all were told.
+    /// Nothing is left of a claim: who is awake on it is brought to something else, from thread `first` on and one at a time. Returns with which thread to continue, and
+    /// nothing when all were told.
     pub fn spent<W: World>(&mut self, world: &mut W, tcap: u16, first: u16) -> Option<u16> {
-        let mut first = first;
-        for _ in 0..TOLD_AT_ONCE {
-            let thread = self.awake_on(tcap, first)?;
-            self.exhausted(world, thread);
-            first = thread.saturating_add(1);
-        }
-        Some(first)
+        let thread = self.awake_on(tcap, first)?;
+        self.exhausted(world, thread);
+        let next = thread.saturating_add(1);
+        // Whether there are others is looked for behind an interrupt.
+        if world.is_interrupted() { Some(next) } else { self.awake_on(tcap, next) }
     }
 
     /// The first thread from this one on that is awake on a claim.

@@ -142,14 +142,17 @@ impl Objects<'_> {
 
     /// Ends a server of a band that nobody needs; what others have of its time ends first, claim by claim.
     fn destroy_server<W: World>(&mut self, world: &mut W, server: u16) -> Answer {
-        let needs_it = |one: &crate::Thread| {
-            one.state != ThreadState::Free && (one.server == server || world.root(one.tcap) == Some(server))
-        };
+        // Asked once, and not for each thread whose claim it is.
+        let claims = world.claims_on(server);
+        let is_on_it = |one: &crate::Thread| one.server == server || claims & bit(one.tcap) != 0;
+        let needs_it = |one: &crate::Thread| one.state != ThreadState::Free && is_on_it(one);
         let pays = self.room.servers.get(usize::from(server)).is_some_and(|position| position.work != 0);
         if pays || self.room.threads.iter().any(needs_it) {
             return Err(Code::Busy);
         }
-        while world.drop_claim(server) {
+        let own = self.room.servers.get(usize::from(server)).map_or(NONE, |position| position.tcap);
+        let has_others = claims & !bit(own) != 0;
+        while has_others && world.drop_claim(server) {
             if world.is_interrupted() {
                 return Ok(Reply::Again(Sliced::NONE));
             }
@@ -160,6 +163,10 @@ impl Objects<'_> {
         }
         values([])
     }
+}
+
+const fn bit(tcap: u16) -> u64 {
+    if tcap < 64 { 1u64.wrapping_shl(tcap as u32) } else { 0 }
 }
 
 /// Lets a band have what is its again, server by server; false when an interrupt waits before all is done.

@@ -109,6 +109,8 @@ pub trait Claims {
     /// What one server of a band that ended, or has less now, had is the band's again, if that is due; false when nothing is. One at a time, since as many can be due
     /// at once as there are servers.
     fn give_back(&mut self, now: u64) -> bool;
+    /// Temporal capabilities with time of a server, a bit each.
+    fn claims_on(&self, server: u16) -> u64;
     /// Takes away what one claim has of a server of a band, which is to end; false when there is none.
     fn drop_claim(&mut self, server: u16) -> bool;
     /// Ends one of a band, and every claim on its time.

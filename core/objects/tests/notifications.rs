@@ -76,10 +76,9 @@ fn a_deadline_ends_a_wait_and_a_sleep() {
         assert_eq!(b.svc(Call::Receive, &[0, 0, SOON + 5]), Outcome::Done);
         assert_eq!((b.thread(1).state, b.pick(0)), (ThreadState::Sleeping, None));
         b.world.now = SOON - 1;
-        assert!(!b.objects.pass_date(&mut b.world));
-        assert_eq!(b.pick(0), None);
+        assert_eq!((b.objects.pass_date(&mut b.world), b.pick(0)), (None, None));
         b.world.now = SOON;
-        assert!(!b.objects.pass_date(&mut b.world));
+        assert_eq!((b.objects.pass_date(&mut b.world), b.objects.pass_date(&mut b.world)), (Some(0), None));
         assert_eq!((b.pick(0), b.thread(0).registers.x[0]), (Some(0), Code::TimedOut.number()));
         b.world.now = SOON + 5;
         b.objects.pass_date(&mut b.world);
@@ -100,9 +99,10 @@ fn one_date_passes_at_a_time() {
             assert_eq!(b.svc(Call::Receive, &[0, 0, SOON]), Outcome::Done);
         }
         b.world.now = SOON;
-        assert!(b.objects.pass_date(&mut b.world), "the second stays due");
-        assert_eq!(all.iter().filter(|thread| b.thread(**thread).is_awake()).count(), 1);
-        assert!(!b.objects.pass_date(&mut b.world));
+        let awake = |b: &Bench<'_>| all.iter().filter(|thread| b.thread(**thread).is_awake()).count();
+        assert_eq!((b.objects.pass_date(&mut b.world), awake(b)), (Some(0), 1), "the second stays due");
+        assert_eq!((b.objects.pass_date(&mut b.world), awake(b)), (Some(0), 2));
+        assert_eq!(b.objects.pass_date(&mut b.world), None);
         assert!(all.iter().all(|thread| b.thread(*thread).is_awake()));
     });
 }

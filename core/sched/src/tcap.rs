@@ -30,6 +30,7 @@ mod vector;
 
 pub use vector::{KERNEL, MAX_NUMBER, MAX_WORDS, NO_SCHEDULER, Vector};
 
+use crate::Members;
 use crate::dates::{Dates, NEVER};
 
 /// A claim on everything that its root has, without what is reserved for others.
@@ -294,10 +295,17 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         all & !self.taken
     }
 
+    /// Claims that have time of a server, a bit each.
+    #[must_use]
+    pub fn on(&self, server: u8) -> u64 {
+        let bit_of = |(number, claim): (u8, &Claim)| if claim.root == server { bit(number) } else { 0 };
+        (0u8..).zip(&self.claims).fold(0, |set, one| set | bit_of(one))
+    }
+
     /// Takes away the time of one claim on a server that does not go with it; false when there is none. For who ends a server in slices.
     pub fn drop_one(&mut self, server: u8) -> bool {
-        let is_on = |claim: &Claim| claim.exists && claim.root == server && !claim.goes_with_server;
-        let found = (0u8..).zip(&self.claims).find(|(_, claim)| is_on(claim)).map(|(number, _)| number);
+        let can_be_dropped = |number: &u8| self.claim(*number).is_some_and(|claim| !claim.goes_with_server);
+        let found = Members(self.on(server)).find(can_be_dropped);
         found.inspect(|number| self.empty(*number)).is_some()
     }
 

@@ -1,6 +1,6 @@
 //! Calls about claims and about servers of a band: the objects' side of [`super`] (CH-50 to CH-57, QV-37).
 
-use super::{Servers, byte, code};
+use super::{Servers, bit, byte, code};
 use crate::outside::Outside;
 use bulkhead_arch::kernel::KernelMachine;
 use bulkhead_kernel_abi::{Code, MAX_SERVERS, MAX_TCAPS, NONE};
@@ -131,6 +131,15 @@ impl<M: KernelMachine> ClaimCalls for Outside<'_, M> {
 
     fn give_back(&mut self, now: u64) -> bool {
         self.servers.room.shares.bands.give_back(now)
+    }
+
+    fn claims_on(&self, server: u16) -> u64 {
+        let servers = &self.servers;
+        if servers.divides {
+            return servers.room.shares.claims.on(byte(server));
+        }
+        // There is one claim for each server, and nothing was made of them.
+        servers.rows.get(usize::from(server)).map_or(0, |row| bit(byte(row.tcap)))
     }
 
     fn drop_claim(&mut self, server: u16) -> bool {

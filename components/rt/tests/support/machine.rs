@@ -73,6 +73,9 @@ impl Claims for Fake {
     fn give_back(&mut self, _: u64) -> bool {
         false
     }
+    fn claims_on(&self, _: u16) -> u64 {
+        0
+    }
     fn drop_claim(&mut self, _: u16) -> bool {
         false
     }

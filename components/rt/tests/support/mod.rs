@@ -389,7 +389,7 @@ impl Subsystem<'_> {
             self.ran[thread] += ticks;
             self.objects.used(&mut self.world, ticks);
         }
-        while self.objects.pass_date(&mut self.world) {}
+        while self.objects.pass_date(&mut self.world).is_some() {}
     }
 
     /// One stretch of the thread that is next, up to its next stop; an idle server waits for its next date. False when there is nothing to wait for.

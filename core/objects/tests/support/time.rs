@@ -166,6 +166,10 @@ impl Claims for Fake {
         self.to_give_back = self.to_give_back.saturating_sub(1);
         has_more
     }
+    fn claims_on(&self, server: u16) -> u64 {
+        let of = |(number, root): (u32, &u16)| u64::from(*root == server) << number;
+        (0..).zip(&self.roots).fold(0, |set, one| set | of(one))
+    }
     fn drop_claim(&mut self, server: u16) -> bool {
         let found = (0..BAND_TCAPS).find(|tcap| server >= BAND_SERVER && self.roots[usize::from(*tcap)] == server);
         found.inspect(|tcap| self.roots[usize::from(*tcap)] = NONE).is_some()
