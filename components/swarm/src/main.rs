@@ -10,9 +10,11 @@ use bulkhead_component::println;
 use bulkhead_component::schedule::{claim, create_server, delegate, destroy_server, events, switch};
 use bulkhead_component::task;
 
+mod random;
+
 bulkhead_component::entry!(main);
 
-/// Is woken each millisecond, and says how late at most.
+/// Is woken each quarter of a millisecond, and says how late at most.
 const WAKES: u64 = 1;
 /// Is told of its time's end, as all of its like at once.
 const IS_TOLD: u64 = 2;
@@ -32,6 +34,8 @@ const TAKES_AWAY: u64 = 8;
 const WANTS: u64 = 9;
 /// Is woken behind those, each time, and may run though they may not.
 const MAY: u64 = 10;
+/// Makes random calls.
+const ACTS: u64 = 11;
 
 const OWN_CLAIM: u64 = 1;
 const BAND: u64 = 2;
@@ -50,7 +54,7 @@ const PERIOD_TICKS: u64 = 10 * MILLISECOND;
 fn main(argument: u64) {
     let (count, times) = (argument >> 8 & 0xff, argument >> 16);
     match argument & 0xff {
-        WAKES => wake(times),
+        WAKES => wake(count, times),
         LENDS => lend(count, times),
         MAKES => make(count, times),
         IS_TOLD => spin(u64::MAX),
@@ -60,6 +64,7 @@ fn main(argument: u64) {
         TAKES_AWAY => take_away(count, times),
         WANTS => want(),
         MAY => may(count, times),
+        ACTS => random::act(argument),
         _ => {}
     }
 }
@@ -71,7 +76,7 @@ fn spin(until_ticks: u64) {
     }
 }
 
-fn wake(times: u64) {
+fn wake(count: u64, times: u64) {
     // What it takes until all others have begun is not counted.
     let (mut date_ticks, mut latest) = (counter_ticks() + 10 * MILLISECOND, 0);
     for _ in 0..times {
@@ -80,6 +85,7 @@ fn wake(times: u64) {
         let _ = receive(0, date_ticks);
         latest = latest.max(counter_ticks() - date_ticks);
     }
+    stop_threads(count);
     println!("woken: {latest}");
 }
 

@@ -6,6 +6,7 @@ mod instance;
 mod passages;
 mod peer;
 mod random;
+mod subsystems;
 mod suite;
 mod swarm;
 mod sweep;

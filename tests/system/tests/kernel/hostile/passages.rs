@@ -8,12 +8,14 @@ use bulkhead_description::kernel::PASSAGE;
 use bulkhead_kernel_abi::image::LOAD;
 use bulkhead_run::{CountingOptions, MachineOptions, Passages};
 use bulkhead_system_tests::Running;
+use bulkhead_system_tests::kernel::plain;
 
 /// What was recorded, with the kernel of today, which counts each call: a `print` of many lines on a UART; the row's promise is 2,500 (`kernel.md`, number 13). Bounds of servers count more.
 const LONGEST: u64 = 1_990;
 
 /// Runs an instance on the board and counts passages: from an entry, or the last look for interrupts, to a return, a wait, or the next look.
-pub(super) fn passages(image: &[u8]) -> Passages {
+/// Returns what was printed as well.
+pub(super) fn passages(image: &[u8]) -> (Passages, Vec<String>) {
     let mut options = MachineOptions::bare(image.to_vec());
     options.icount_shift = Some(4);
     let place = |offset: usize| PhysicalAddress(LOAD + offset as u64);
@@ -26,7 +28,7 @@ pub(super) fn passages(image: &[u8]) -> Passages {
     machine.end();
     let counts = machine.counts().unwrap_or_else(|error| panic!("{error}"));
     assert!(counts.ram_found);
-    counts.cores[0].passages
+    (counts.cores[0].passages, plain(machine.serial_text()))
 }
 
 #[test]
@@ -36,7 +38,7 @@ fn no_attack_makes_the_kernel_look_away_for_longer() {
         ("200,000 random calls", "kernel/hostile.elf", 220..=221),
     ];
     for (what, program, numbers) in runs {
-        let found = passages(&image(program, numbers));
+        let (found, _) = passages(&image(program, numbers));
         println!("{what}: longest passage of {}: {}, from {}", found.count, found.longest, found.longest_start);
         assert!(found.longest <= LONGEST && LONGEST <= PASSAGE, "{what}: {found:?}");
     }

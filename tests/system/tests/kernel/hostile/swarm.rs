@@ -5,9 +5,8 @@ use super::passages::passages;
 use crate::servers::numbers;
 use bulkhead_description::kernel::{EXCHANGE, PASSAGE};
 use bulkhead_instance::{Component, Instance, Member, Shares, Thread, write};
-use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, ServerRow, TcapRow};
+use bulkhead_kernel_abi::boot::{BandRow, EndPointRow, SchedulerRow, ServerRow, TcapRow};
 use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, MAX_SCHEDULER_DEPTH, MAX_TCAPS, NONE};
-use bulkhead_system_tests::kernel::{Place, run};
 use bulkhead_system_tests::system::guest;
 use bulkhead_system_tests::ways::sporadic;
 
@@ -23,7 +22,7 @@ const TAKES_AWAY: u64 = 8;
 const WANTS: u64 = 9;
 const MAY: u64 = 10;
 /// 1 ms.
-const MILLISECOND: u64 = 62_500;
+pub(super) const MILLISECOND: u64 = 62_500;
 /// The number of the scheduler in vectors.
 const ID: u16 = 1;
 /// As many as an instance has room for beside the others.
@@ -31,19 +30,26 @@ const MOST: u16 = 56;
 /// A kernel remembers as many servers that are passed over.
 const MOST_PASSED_OVER: u16 = 8;
 
-fn capability(kind: Kind, object: u16) -> Capability {
+pub(super) fn capability(kind: Kind, object: u16) -> Capability {
     Capability { kind: kind.number(), rights: kind.rights(), object, grant: 1, ..Capability::NULL }
 }
 
 /// What the hostile component has.
-struct Swarm {
-    threads: Vec<(u64, u16)>,
-    servers: Vec<ServerRow>,
-    shares: Shares,
-    slots: Vec<(usize, Vec<Capability>)>,
+#[derive(Default)]
+pub(super) struct Swarm {
+    /// Argument and server of each.
+    pub(super) threads: Vec<(u64, u16)>,
+    /// The victim's first.
+    pub(super) servers: Vec<ServerRow>,
+    pub(super) shares: Shares,
+    pub(super) end_points: Vec<EndPointRow>,
+    /// From a slot on.
+    pub(super) slots: Vec<(usize, Vec<Capability>)>,
+    /// Threads that the victim stops at last, from slot 64 on.
+    pub(super) stops: u16,
 }
 
-fn image(swarm: Swarm, rounds: u64) -> Vec<u8> {
+pub(super) fn image(swarm: Swarm, rounds: u64) -> Vec<u8> {
     let (kernel, program) = (guest("kernel/kernel.elf"), guest("kernel/swarm.elf"));
     let thread = |(argument, server): &(u64, u16)| Thread { argument: *argument, stack_bytes: 4096, server: *server };
     let mut slots = vec![Capability::NULL; 256];
@@ -57,14 +63,16 @@ fn image(swarm: Swarm, rounds: u64) -> Vec<u8> {
         capabilities,
         ..Component::default()
     };
+    let mut stops = vec![Capability::NULL; 64];
+    stops.extend((1..=swarm.stops).map(|number| capability(Kind::Thread, number)));
     let instance = Instance {
         kernel: &kernel,
         components: vec![
-            component("victim", vec![thread(&(WAKES | rounds << 16, 0))], vec![]),
+            component("victim", vec![thread(&(WAKES | u64::from(swarm.stops) << 8 | rounds << 16, 0))], stops),
             component("swarm", swarm.threads.iter().map(thread).collect(), slots),
         ],
         servers: swarm.servers,
-        end_points: Vec::new(),
+        end_points: swarm.end_points,
         bindings: Vec::new(),
         shares: swarm.shares,
         wires: Vec::new(),
@@ -100,6 +108,7 @@ fn lender(count: u16) -> Swarm {
             (64, (0..count).map(|number| capability(Kind::Thread, 2 + number)).collect()),
             (128, (0..count).map(|number| capability(Kind::TCap, 2 + number)).collect()),
         ],
+        ..Swarm::default()
     }
 }
 
@@ -150,6 +159,7 @@ fn nested(top_is_first: bool) -> Swarm {
             // Each is known to its scheduler by its number among them.
             (64, (0..=depth).map(|number| capability(Kind::Thread, 1 + number)).collect()),
         ],
+        ..Swarm::default()
     }
 }
 
@@ -176,6 +186,7 @@ fn hoarder(one_takes_all: bool) -> Swarm {
         ],
         servers,
         shares: Shares { tcaps: numbers().map(|_| reserved).collect(), ..Shares::default() },
+        ..Swarm::default()
     }
 }
 
@@ -218,6 +229,7 @@ fn vetoed() -> Swarm {
             ..Shares::default()
         },
         slots: vec![(64, (0..count).map(|number| capability(Kind::Thread, 1 + number)).collect())],
+        ..Swarm::default()
     }
 }
 
@@ -243,6 +255,7 @@ fn maker(count: u16) -> Swarm {
         servers: servers.concat(),
         shares: Shares { bands: vec![band], ..Shares::default() },
         slots: vec![(2, vec![capability(Kind::Band, 0)])],
+        ..Swarm::default()
     }
 }
 
@@ -260,9 +273,7 @@ fn what_ends_at_one_instant_ends_in_slices() {
         ("schedulers, the top last", nested(false), "sleeper: over"),
     ];
     for (what, swarm, end) in runs {
-        let image = image(swarm, 400);
-        let found = passages(&image);
-        let lines = run(&image, Place::Board);
+        let (found, lines) = passages(&image(swarm, 400));
         assert!(lines.iter().any(|line| line == end), "{lines:?}");
         // Half of the attempts at least: an attack that fails hurts nobody.
         for reserved in lines.iter().filter_map(|line| line.strip_prefix("reserved ")) {
