@@ -22,15 +22,15 @@ pub mod registers {
 /// Offsets in a thread, from its registers on, that the fast path uses (`el1/kernel/calls.s`). `core/objects` has the types; the kernel compares.
 pub mod thread {
     /// Component, its stack, and that component's life: one word.
-    pub const PLACE: usize = 288;
+    pub const PLACE: usize = 280;
     /// Calls that it is inside, a byte.
-    pub const DEPTH: usize = 296;
+    pub const DEPTH: usize = 288;
     /// Two words of zeros.
-    pub const NOTHING: usize = 304;
+    pub const NOTHING: usize = 296;
     /// By depth, 16 bytes: where each level below continues.
-    pub const FRAMES: usize = 320;
+    pub const FRAMES: usize = 312;
     /// By depth, 16 bytes: its TPIDR_EL0, and its [`PLACE`].
-    pub const BELOW: usize = 448;
+    pub const BELOW: usize = 440;
 }
 
 /// Offsets in a component.

@@ -55,7 +55,7 @@ const _: () = assert!(offset_of!(Registers, sp) == registers::STACK_POINTER);
 const _: () = assert!(offset_of!(Registers, pc) == registers::PROGRAM_COUNTER);
 const _: () = assert!(offset_of!(Registers, pstate) == registers::PROCESSOR_STATE);
 const _: () = assert!(offset_of!(Registers, tpidr) == registers::THREAD_POINTER);
-const _: () = assert!(align_of::<Registers>() == 16);
+const _: () = assert!(align_of::<Thread>() == 16);
 
 // The fast path does what the objects do.
 const _: () = assert!(offset_of!(Thread, registers) == 0);

@@ -11,9 +11,9 @@ use crate::Counters;
 use bulkhead_kernel_abi::boot::ThreadRow;
 use bulkhead_kernel_abi::{MAX_FRAMES, NONE};
 
-/// Registers of a thread at EL0, as vectors store them. SP_EL1 points here while it runs, which must be a multiple of 16.
+/// Registers of a thread at EL0, as vectors store them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C, align(16))]
+#[repr(C)]
 pub struct Registers {
     /// x0 to x30.
     pub x: [u64; 31],
@@ -120,9 +120,9 @@ impl Sliced {
     pub const NONE: Self = Self { call: NONE, component: NONE, life: 0, done: 0 };
 }
 
-/// A thread.
+/// A thread. SP_EL1 points at it while it runs, which must be a multiple of 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
+#[repr(C, align(16))]
 pub struct Thread {
     /// Registers.
     pub registers: Registers,
@@ -140,6 +140,10 @@ pub struct Thread {
     pub is_suspended: bool,
     /// Home component.
     pub home: u16,
+    /// An `exec` of its is not done: it continues in the kernel.
+    pub is_in_exec: bool,
+    /// `receive` takes all bits.
+    pub takes_all: bool,
     /// Zeros: what the fast path loads into registers that arrive as zero.
     pub nothing: [u64; 2],
     /// Where the levels below the innermost one continue. What is above them is old.
@@ -172,14 +176,10 @@ pub struct Thread {
     pub deadline_ticks: u64,
     /// Server in whose list of sleepers it is, or [`NONE`].
     pub dated_on: u16,
-    /// Its interrupted call.
-    pub sliced: Sliced,
-    /// An `exec` of its is not done: it continues in the kernel.
-    pub is_in_exec: bool,
     /// Quota that pays for it, if it was made by `thread create`; else [`NONE`].
     pub quota: u16,
-    /// `receive` takes all bits.
-    pub takes_all: bool,
+    /// Its interrupted call.
+    pub sliced: Sliced,
     /// What its scheduler has not been told.
     pub event: Event,
     /// First instruction, stack pointer and argument, for a reset.

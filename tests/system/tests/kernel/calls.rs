@@ -100,7 +100,7 @@ fn symbol(name: &str) -> u64 {
 }
 
 /// Where a thread says how long it ran.
-const USED_TICKS: usize = 656;
+const USED_TICKS: usize = 640;
 
 /// Words of the fast path, all components and slots, and all threads, as an instance left them.
 fn left(image: &[u8]) -> (Vec<String>, Vec<u64>) {
@@ -109,7 +109,7 @@ fn left(image: &[u8]) -> (Vec<String>, Vec<u64>) {
     let mut words = Vec::new();
     // The words of the fast path end the pages of the accounts.
     let fast = symbol("bulkhead_kernel_area") + size_of::<Accounts>() as u64;
-    for (start, bytes) in [(fast, 256 + 64 * 128 + 1024 * 16), (symbol("bulkhead_kernel_objects"), 2 * 752)] {
+    for (start, bytes) in [(fast, 256 + 64 * 128 + 1024 * 16), (symbol("bulkhead_kernel_objects"), 2 * 688)] {
         let start = start - KERNEL_HALF;
         words.extend(
             (0..bytes)
