@@ -7,6 +7,8 @@ mod registers;
 
 use bulkhead_component::println;
 use bulkhead_pid::{Kelvin, Smoothing, smoothed, trajectory};
+use core::arch::asm;
+use core::hint::black_box;
 use registers::{Registers, plant, read};
 
 bulkhead_component::entry!(main);
@@ -30,10 +32,19 @@ Smoothing!(serve Filter);
 bulkhead_component::export! {
     /// Answers how many registers held something at its entry, and leaves a pattern in all of them.
     fn plant_all(_token, pattern) {
-        let mut found = Registers::NONE;
-        read(&mut found);
-        let count = found.count_other_than(&Registers::NONE);
+        let count = read().count_other_than(&Registers::NONE);
         plant(pattern);
         count
+    }
+    /// Leaves a pattern in all of them, and faults.
+    fn plant_and_fault(_token, pattern) {
+        plant(pattern);
+        // SAFETY: an exception that the kernel takes.
+        unsafe { asm!("brk #3") }
+        0
+    }
+    /// Divides, as the rounding mode of this component says: bits of `f64`.
+    fn quotient(_token, dividend, divisor) {
+        (black_box(f64::from_bits(dividend)) / black_box(f64::from_bits(divisor))).to_bits()
     }
 }

@@ -59,16 +59,12 @@ fn main(argument: u64) {
 fn patterns(round: u64) -> [u64; 4] {
     let pattern = 0x5050_0000_0000_0001 | round << 8;
     let (own, mut words) = (Registers::of(pattern), Registers::NONE);
-    planted::<{ Call::Version.number() }>(pattern, 0, 0, &mut words);
+    planted::<{ Call::Version.number() }>(pattern, 0, [0; 8], &mut words);
     let mut lost = words.count_other_than(&own);
-    planted::<{ Call::Yield.number() }>(pattern, 0, 0, &mut words);
+    planted::<{ Call::Yield.number() }>(pattern, 0, [0; 8], &mut words);
     lost += words.count_other_than(&own);
-    let [found, code] = planted::<{ Call::Invoke.number() }>(
-        pattern,
-        plant_all::slot(),
-        0x0a0a_0000_0000_0001 | round << 8,
-        &mut words,
-    );
+    let theirs = [0x0a0a_0000_0000_0001 | round << 8, 0, 0, 0, 0, 0, 0, 0];
+    let ([found, ..], code) = planted::<{ Call::Invoke.number() }>(pattern, plant_all::slot(), theirs, &mut words);
     [found, words.count_foreign(&own), lost, u64::from(code != 0)]
 }
 

@@ -1,8 +1,9 @@
 //! Registers of floating point, planted and looked for by hand.
 
-#![allow(dead_code, reason = "each of two programs uses a part of it")]
+#![allow(dead_code, reason = "each of three programs uses a part of it")]
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 /// v0 to v31 by halves, FPCR, FPSR.
 pub(crate) const WORDS: usize = 66;
@@ -36,8 +37,10 @@ impl Registers {
 
 /// Reads all.
 #[inline(always)] // Before anything else uses them.
-pub(crate) fn read(words: &mut Registers) {
-    // SAFETY: stores registers into memory of this type.
+pub(crate) fn read() -> Registers {
+    // Not cleared before: that would be done with one of them.
+    let mut words = MaybeUninit::<Registers>::uninit();
+    // SAFETY: stores registers into memory of this type, of which each word is written.
     unsafe {
         asm!(
             "stp q0, q1, [x21, #0]",
@@ -60,9 +63,10 @@ pub(crate) fn read(words: &mut Registers) {
             "mrs x10, FPSR",
             "str x9, [x21, #512]",
             "str x10, [x21, #520]",
-            in("x21") words.0.as_mut_ptr(), out("x9") _, out("x10") _,
+            in("x21") words.as_mut_ptr(), out("x9") _, out("x10") _,
             options(nostack, preserves_flags),
         );
+        words.assume_init()
     }
 }
 
@@ -116,10 +120,15 @@ pub(crate) fn plant(pattern: u64) {
     }
 }
 
-/// Plants a pattern, makes call `NUMBER` of the kernel with x8 and x0, and reads all at once behind it. Returns x0 and x8.
-pub(crate) fn planted<const NUMBER: u16>(pattern: u64, slot: u64, argument: u64, words: &mut Registers) -> [u64; 2] {
-    let (mut answer, code): (u64, u64);
-    answer = argument;
+/// Plants a pattern, makes call `NUMBER` of the kernel with x8 and x0 to x7, and reads all at once behind it. Returns x0 to x7, and x8.
+pub(crate) fn planted<const NUMBER: u16>(
+    pattern: u64,
+    slot: u64,
+    arguments: [u64; 8],
+    words: &mut Registers,
+) -> ([u64; 8], u64) {
+    let code: u64;
+    let [mut x0, mut x1, mut x2, mut x3, mut x4, mut x5, mut x6, mut x7] = arguments;
     // SAFETY: as in `interface::invoke`; stores registers into memory of this type. FPCR and FPSR are zero again at the end.
     unsafe {
         asm!(
@@ -194,8 +203,9 @@ pub(crate) fn planted<const NUMBER: u16>(pattern: u64, slot: u64, argument: u64,
             "msr FPSR, xzr",
             number = const NUMBER,
             in("x21") words.0.as_mut_ptr(),
-            inout("x0") answer, inout("x8") slot => code, inout("x9") pattern => _, inout("x10") CONTROL => _, inout("x11") STATUS => _,
-            out("x1") _, out("x2") _, out("x3") _, out("x4") _, out("x5") _, out("x6") _, out("x7") _, out("x12") _, out("x13") _,
+            inout("x0") x0, inout("x1") x1, inout("x2") x2, inout("x3") x3, inout("x4") x4, inout("x5") x5,
+            inout("x6") x6, inout("x7") x7, inout("x8") slot => code, inout("x9") pattern => _, inout("x10") CONTROL => _, inout("x11") STATUS => _,
+            out("x12") _, out("x13") _,
             out("x14") _, out("x15") _, out("x16") _, out("x17") _, out("x18") _,
             out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _, out("v7") _,
             out("v8") _, out("v9") _, out("v10") _, out("v11") _, out("v12") _, out("v13") _, out("v14") _, out("v15") _,
@@ -203,5 +213,5 @@ pub(crate) fn planted<const NUMBER: u16>(pattern: u64, slot: u64, argument: u64,
             out("v24") _, out("v25") _, out("v26") _, out("v27") _, out("v28") _, out("v29") _, out("v30") _, out("v31") _,
         );
     }
-    [answer, code]
+    ([x0, x1, x2, x3, x4, x5, x6, x7], code)
 }

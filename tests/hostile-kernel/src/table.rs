@@ -357,4 +357,41 @@ pub const GROUPS: &[Group] = &[
             attack(338, "random words at random places of its page", &["told 0"]),
         ],
     },
+    Group {
+        title: "Floating point",
+        about: "Patterns in v0 to v31 by halves, FPCR and FPSR, which are 66 words, left for somebody else, and looked for (`components/vectors`), beside a loop that computes what the host computes. What is found is a number of words that are neither zero nor the finder's own; of quotients the bits.",
+        attacks: &[
+            attack(340, "a process that exits; then another one on its thread", &["found 0 0"]),
+            attack(341, "a fork: the child has zeros, its parent what it had", &["child found 0, parent lost 0"]),
+            attack(342, "an `exec`", &["found 0"]),
+            attack(343, "a process that faults, and its next life", &["found 0 0"]),
+            attack(344, "a pattern across `version`", &["0 changed"]),
+            attack(345, "across `yield`, while others compute", &["0 changed"]),
+            attack(346, "across a sleep", &["0 changed"]),
+            attack(347, "across a number that is no call", &["0 changed"]),
+            attack(348, "across an `invoke` of an empty slot", &["code 6, foreign 0"]),
+            attack(349, "patterns on both sides of a call", &["code 0, callee found 0, foreign 0"]),
+            attack(350, "a callee that plants a pattern and faults", &["code 10, foreign 0"]),
+            attack(
+                351,
+                "a callee that leaves rounding toward zero, FZ, DN and AHP: a tenth, and half of the smallest normal number",
+                &["FPCR 0x0, 0x3fb999999999999a 0x8000000000000"],
+            ),
+            attack(
+                352,
+                "a caller that leaves them: the same quotients of its callee",
+                &["0x3fb999999999999a 0x8000000000000"],
+            ),
+            attack(
+                353,
+                "all bits of FPCR, those of traps and of FEAT_AFP among them: what stays, and 1/0 and 0/0. LEN and STRIDE (22:16) stay in QEMU 7.2 and mean nothing in AArch64",
+                &["FPCR 0x7f70000, 1/0 0x7ff0000000000000"],
+            ),
+            attack(
+                354,
+                "two tasks with a pattern each, between which ChaosRT does `switch`",
+                &["foreign 0", "foreign 0"],
+            ),
+        ],
+    },
 ];

@@ -10,3 +10,4 @@ mod subsystems;
 mod suite;
 mod swarm;
 mod sweep;
+mod vectors;
