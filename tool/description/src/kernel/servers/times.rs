@@ -12,7 +12,7 @@ use bulkhead_plan::model::InstanceServer;
 use bulkhead_plan::ticks;
 
 /// Longest passage of the kernel without a look for interrupts, in instructions. Tests measure it: under the suite of attacks it is less than 2,000, where much of one component happens at one
-/// instant 2,871, and `server set` with the published test beside 63 other servers takes 3,260, the longest of all calls in the state that its bound names (CH-60).
+/// instant 2,873, and `server set` with the published test beside 63 other servers takes 3,260, the longest of all calls in the state that its bound names (CH-60).
 pub const PASSAGE: u64 = 3_400;
 /// From the last instruction of one thread to the first one of another when a budget is used up or comes back. A test measures it.
 pub const EXCHANGE: u64 = 1_500;
