@@ -1,5 +1,6 @@
-//! Attacks another instance by the channel between them, which that one believes to be a wire: writes what no kernel writes, and rings. The argument has the numbers of the first attack (15:0)
-//! and the last one (31:16) of `tests/hostile-kernel`. They take turns of some rounds; it begins when the other one says so, and ends when it does.
+//! Attacks another instance by the channel between them, which that one believes to be a wire, or has as a port: writes what no kernel and no honest source writes, and rings. The argument has the
+//! numbers of the first attack (15:0) and the last one (31:16) of `tests/hostile-kernel`, and of rounds (63:32). They take turns of some rounds; without a number of rounds it begins when the other one
+//! says so, and ends when it does.
 //!
 //! What a kernel writes into a wire no component can write. Here the same channel is a port of this component, so all that its partition could do is done from EL0.
 #![no_std]
@@ -31,6 +32,14 @@ const WRITTEN: u64 = 0;
 const READ: u64 = 1;
 const ENTRIES: u64 = 8;
 const ROOM: u64 = 16;
+/// Words of a port's source: magic, kind and bytes of a message, slots, incarnation (upper half), messages written; then slots, each with number, time and length.
+const MAGIC: u64 = 0;
+const INCARNATION: u64 = 3;
+const MESSAGES: u64 = 4;
+const SLOTS: u64 = 8;
+const LENGTH: u64 = 2;
+/// What a source's head begins with.
+const HEAD: u64 = u64::from_le_bytes(*b"BHCHANW1");
 /// What is exported: the first signal, by its bit.
 const EXPORT: u64 = 0;
 const BITS: u64 = 2;
@@ -97,7 +106,7 @@ fn attack(number: u64, round: Round) {
             full(round);
         }
         // Rings without a word.
-        335 => {}
+        335 | 363 => {}
         // All that can be sent, again and again in new incarnations.
         336 => {
             entries(EXPORT, BITS);
@@ -110,6 +119,24 @@ fn attack(number: u64, round: Round) {
             entries(EXPORT, BITS);
             write(READ, read);
             written(round, read + round % (2 * ROOM));
+        }
+        // Of a port: how many messages there are, far ahead of and far behind what was taken.
+        360 => write(MESSAGES, mixed(round, number) >> (round % 64)),
+        // A new incarnation with one message, numbered as it must be, and longer than a slot, or with another checksum.
+        361 => {
+            write(SLOTS, 1);
+            write(SLOTS + LENGTH, if round.is_multiple_of(2) { u64::MAX >> (round % 32) } else { 8 });
+            write(MAGIC, HEAD);
+            write(MESSAGES, 1);
+            write(INCARNATION, round << 32);
+        }
+        // Another head at each look.
+        362 => {
+            for change in 0..ROUNDS_EACH {
+                write(INCARNATION, mixed(round, change) << 32);
+                write(MESSAGES, mixed(change, round) % ROOM);
+                write(MAGIC, if change.is_multiple_of(2) { HEAD } else { 0 });
+            }
         }
         // Anything anywhere.
         _ => {
@@ -129,13 +156,16 @@ fn is_told() -> bool {
 
 fn main(argument: u64) {
     let Ok(port) = there::open() else { return println!("rubbish: no channel") };
-    if let Err(code) = call::receive(told(), 0) {
+    let most = argument >> 32;
+    if most == 0
+        && let Err(code) = call::receive(told(), 0)
+    {
         return println!("rubbish: {code:?}");
     }
     let (first, last) = (argument & 0xffff, argument >> 16 & 0xffff);
     let numbers = last.saturating_sub(first) + 1;
     let (mut rounds, mut rung) = (0, 0_u64);
-    while !is_told() {
+    while if most == 0 { !is_told() } else { rounds < most } {
         rounds += 1;
         attack(first + rounds / ROUNDS_EACH % numbers, rounds);
         rung += u64::from(port.ring() == Notified::Rung);

@@ -394,4 +394,19 @@ pub const GROUPS: &[Group] = &[
             ),
         ],
     },
+    Group {
+        title: "A peer's port",
+        about: "A component of another instance, on another core, that has the source of a port of a component, writes into its page and rings after each round. What is said is how many messages are taken, and how many periods a control loop beside it loses.",
+        attacks: &[
+            attack(360, "any number of messages, far ahead of what was taken and far behind", &["took 0", "lost 0"]),
+            attack(
+                361,
+                "messages with the number that is waited for, longer than a slot, or with another checksum",
+                &["took 0", "lost 0"],
+            ),
+            attack(362, "a head that changes while it is read, each time in a new incarnation", &["took 0", "lost 0"]),
+            attack(363, "a storm of doorbells without a word", &["took 0", "lost 0"]),
+            attack(364, "random words at random places of its page", &["took 0", "lost 0"]),
+        ],
+    },
 ];

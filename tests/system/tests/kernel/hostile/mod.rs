@@ -5,6 +5,7 @@ mod deep;
 mod instance;
 mod passages;
 mod peer;
+mod ports;
 mod random;
 mod subsystems;
 mod suite;
