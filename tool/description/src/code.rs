@@ -332,6 +332,7 @@ codes! {
     NoLimit BH1282 Warning "notifications without a limit";
     UnknownLimit BH1283 Error "limit of nothing";
     BadLimit BH1284 Error "limit that cannot be";
+    DoorbellsAbove BH1291 Warning "doorbells of wires that make a server late";
     ComponentFloatingPoint BH1295 Error "floating point in a component that did not declare it";
     UnusedFloatingPoint BH1296 Warning "floating point that is declared and never used";
 }

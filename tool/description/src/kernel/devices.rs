@@ -12,7 +12,7 @@ use bulkhead_guest_abi::guest::{GUEST_DEVICES, GUEST_PCI_DEVICES, GUEST_UART};
 use bulkhead_instance::{Device, device_addresses};
 use bulkhead_kernel_abi::image::{COMPONENT_DMA, COMPONENT_DMA_END, DEVICE_SIGNATURE, PortUse};
 use bulkhead_plan::maps::{guest_address, pages_of_devices};
-use bulkhead_plan::model::{BoardDevice, BoardInterrupt, BoardUart};
+use bulkhead_plan::model::{BoardDevice, BoardInterrupt, BoardUart, Limiter};
 
 /// What is around an instance.
 pub(crate) struct Around {
@@ -44,8 +44,23 @@ pub(crate) struct KnownPort {
     pub(crate) doorbell: Option<u32>,
     /// INTID of the doorbell at a destination.
     pub(crate) intid: Option<u32>,
+    /// What limits that doorbell.
+    pub(crate) rings: Rings,
     /// Of a source: what an instance at the other end exports.
     pub(crate) exports: Option<super::wires::Exports>,
+}
+
+/// How often the monitor lets the doorbell at a destination ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rings {
+    /// There is none, or a limit that cannot be, which is reported where channels are.
+    Never,
+    /// By a limiter of its own.
+    Own(Limiter),
+    /// By one limiter for all doorbells to the partition.
+    Together(Limiter),
+    /// As often as the other side likes.
+    Unlimited,
 }
 
 /// A device of what is around an instance.

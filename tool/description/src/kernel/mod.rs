@@ -23,7 +23,7 @@ mod supervision;
 pub mod text;
 mod wires;
 
-pub(crate) use devices::{Around, Function, KnownPort};
+pub(crate) use devices::{Around, Function, KnownPort, Rings};
 pub use file::{
     Admission, Band, Bindings, Callers, Component, EndPoint, Interrupt, KERNEL_FILE_VERSION, KernelFile, KernelServer,
     OnFault, Scheduler, ServerKind, Thread, Wire,

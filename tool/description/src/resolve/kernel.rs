@@ -5,10 +5,10 @@ use super::image::tree_at_the_end;
 use super::memory::PartitionMemory;
 use crate::code::Code;
 use crate::decode::{Duration, Located};
-use crate::description::{Channel, Device, Direction, Doorbell, ImageKind, Partition, Port, PortKind};
+use crate::description::{Channel, Device, Direction, Doorbell, ImageKind, Limit, Partition, Port, PortKind};
 use crate::diagnostic::{Diagnostic, Report};
 use crate::guest_file::GuestFiles;
-use crate::kernel::{self, Around, ENDING, KernelFile, KnownPort};
+use crate::kernel::{self, Around, ENDING, KernelFile, KnownPort, Rings};
 use crate::unit::{format_duration, parse_duration};
 use bulkhead_abi::GuestAddress;
 use bulkhead_guest_abi::channel::SAMPLING_SLOTS;
@@ -16,7 +16,7 @@ use bulkhead_guest_abi::guest::{GUEST_CHANNELS, GUEST_RAM};
 use bulkhead_kernel_abi::image::{LOAD, PortUse};
 use bulkhead_plan::channels::ends;
 use bulkhead_plan::interrupts::{FIRST_SPI, Routes};
-use bulkhead_plan::model::{GuestImage, InstanceServer, System};
+use bulkhead_plan::model::{GuestImage, InstanceServer, Limiter, System};
 
 /// Distance of stand-ins for windows.
 const STAND_IN_BYTES: u64 = 64 << 10;
@@ -35,6 +35,12 @@ fn instance_of(partition: &Partition, files: &mut GuestFiles, report: &mut Repor
     let shown = files.path(name).map_or_else(|| name.value.clone(), |path| path.display().to_string());
     let file = report.sources.add(shown, text.as_str());
     kernel::read(file, &text, report)
+}
+
+/// A limit, if it can be one; what cannot be is reported where channels and partitions are.
+fn limiter(limit: &Limit) -> Option<Limiter> {
+    let period_ns = parse_duration(&limit.per.value.0).ok().filter(|period_ns| *period_ns > 0)?;
+    Some(Limiter { events: u32::try_from(limit.limit.value).ok()?, period_ns })
 }
 
 impl Resolver<'_> {
@@ -182,8 +188,8 @@ impl Resolver<'_> {
             }
         };
         let channel = description.channel.iter().find(|channel| ends(channel)[0].as_ref() == Some(&own));
-        let rings = channel.and_then(|channel| channel.doorbell.as_ref());
-        let rings = rings.is_some_and(|doorbell| doorbell.value != Doorbell::Plain(false));
+        let doorbell = channel.and_then(|channel| channel.doorbell.as_ref());
+        let rings = doorbell.is_some_and(|doorbell| doorbell.value != Doorbell::Plain(false));
         let other = channel.and_then(|channel| ends(channel)[1].clone()).filter(|_| is_source);
         let does = match (port.kind.value, is_source) {
             (PortKind::Sampling, true) => PortUse::SamplingSource,
@@ -201,6 +207,14 @@ impl Resolver<'_> {
             window: GUEST_CHANNELS.0 + u64::from(number) * STAND_IN_BYTES,
             doorbell: (rings && is_source).then_some(number),
             intid: (rings && !is_source).then_some(FIRST_SPI + number),
+            rings: match doorbell.filter(|_| !is_source).map(|doorbell| &doorbell.value) {
+                None | Some(Doorbell::Plain(false)) => Rings::Never,
+                Some(Doorbell::Limited(limit)) => limiter(limit).map_or(Rings::Never, Rings::Own),
+                Some(Doorbell::Plain(true)) => match &partition.doorbell_limit {
+                    None => Rings::Unlimited,
+                    Some(limit) => limiter(limit).map_or(Rings::Never, Rings::Together),
+                },
+            },
             exports: other.and_then(|other| self.exports_of(&other)),
         }
     }

@@ -5,6 +5,7 @@
 
 mod bands;
 mod clients;
+mod doorbells;
 mod read;
 mod times;
 

@@ -19,7 +19,7 @@ pub const EXCHANGE: u64 = 1_500;
 /// Most servers that a kernel passes over at once.
 const MAX_VETOED: usize = 8;
 /// Time of an instruction: that of the exact runs on QEMU, as for the bounds of shared cores.
-const INSTRUCTION_NS: u64 = 16;
+pub(super) const INSTRUCTION_NS: u64 = 16;
 
 /// The core as the analysis sees it.
 fn model(lines: &[Line], hz: u64) -> CoreModel {
@@ -46,13 +46,30 @@ fn model(lines: &[Line], hz: u64) -> CoreModel {
     }
 }
 
+/// The bounds of a core where some servers wait besides, each so many ticks.
+fn bounds(model: &CoreModel, waiting: &[(usize, u64)], steps: &Steps) -> CoreBounds {
+    let mut bounds = CoreBounds::of(model, steps);
+    for (place, most) in waiting {
+        let blocked = CoreModel { blocking_ticks: model.blocking_ticks.saturating_add(*most), ..model.clone() };
+        let found = CoreBounds::of(&blocked, steps).servers.into_iter().nth(*place);
+        if let (Some(found), Some(place)) = (found, bounds.servers.get_mut(*place)) {
+            *place = found;
+        }
+    }
+    bounds
+}
+
 impl Resolver<'_> {
     /// Computes the bounds, reports who has none, and returns what reports say.
     pub(super) fn times(&mut self, lines: &[Line]) -> Vec<InstanceServer> {
         let hz = self.around.counter_hz;
         let (model, steps) = (model(lines, hz), Steps::default());
-        let mut bounds = CoreBounds::of(&model, &steps);
-        self.vetoes(lines, &model, &steps, &mut bounds);
+        let waiting = self.vetoes(lines);
+        let bounds = bounds(&model, &waiting, &steps);
+        // What is promised holds beside the doorbells of wires; what is refused is wrong without them as well.
+        let rung = CoreModel { events: self.doorbells(), ..model.clone() };
+        let promised = if rung.events.is_empty() { bounds.clone() } else { self::bounds(&rung, &waiting, &steps) };
+        self.rung(lines, &bounds, &promised);
         let mut facts = Vec::new();
         for (place, line) in lines.iter().enumerate() {
             let verdict = bounds.servers.get(place).map(|bounds| bounds.verdict);
@@ -60,8 +77,8 @@ impl Resolver<'_> {
                 let band = self.culprit(lines, &model, place, verdict);
                 self.judge(lines, line, verdict, band);
             }
-            let bound_ticks = bounds.servers.get(place).and_then(|bounds| bounds.response_ticks());
-            let of_clients = client_responses(&model, place, &steps);
+            let bound_ticks = promised.servers.get(place).and_then(|bounds| bounds.response_ticks());
+            let of_clients = client_responses(&rung, place, &steps);
             let to_ns = |ticks: u64| ticks::to_ns(ticks, hz);
             facts.push(InstanceServer {
                 name: line.name.clone(),
@@ -84,8 +101,8 @@ impl Resolver<'_> {
     }
 
     /// A server of which another one says that it may not preempt is passed over until the other one has done: it waits for the largest budget of those
-    /// behind it that share a scheduler with it (CH-23).
-    fn vetoes(&mut self, lines: &[Line], model: &CoreModel, steps: &Steps, bounds: &mut CoreBounds) {
+    /// behind it that share a scheduler with it (CH-23). Returns their places, with how long each may wait in ticks.
+    fn vetoes(&mut self, lines: &[Line]) -> Vec<(usize, u64)> {
         let schedulers = |line: &Line| line.holder.map_or_else(Vec::new, |holder| self.above(holder));
         let mut waiting = Vec::new();
         for (place, line) in lines.iter().enumerate() {
@@ -104,13 +121,7 @@ impl Resolver<'_> {
                 "let schedulers without a common parent hold them, or fewer servers",
             ));
         }
-        for (place, most) in waiting {
-            let blocked = CoreModel { blocking_ticks: model.blocking_ticks.saturating_add(most), ..model.clone() };
-            let found = CoreBounds::of(&blocked, steps).servers.into_iter().nth(place);
-            if let (Some(found), Some(place)) = (found, bounds.servers.get_mut(place)) {
-                *place = found;
-            }
-        }
+        waiting
     }
 
     /// The first band in front of a server that is late, if it would not be without bands.

@@ -1,0 +1,171 @@
+//! Doorbells that ring as often as their limiters let them, on the kernel's own scheduler: with any payer, no server waits longer than its bound with the
+//! term for limited interrupts says, and without that term some do (CH-32, CH-37; `real-time.md` 4.2).
+
+#[path = "../../sched/tests/support/random.rs"]
+mod random;
+
+use bulkhead_analysis::core_bounds::{CoreBounds, Verdict};
+use bulkhead_analysis::core_model::{CoreModel, Rule, Server};
+use bulkhead_analysis::demand::Demand;
+use bulkhead_analysis::steps::Steps;
+use bulkhead_sched::budget::{Anchor, Budget, Sporadic, SporadicParameters};
+use bulkhead_sched::kernel::KernelCore;
+use random::{Random, check};
+use std::cell::Cell;
+
+/// As long as any period, and longer than any window.
+const LEAD: u64 = 100;
+
+/// A limiter, and what a doorbell takes.
+#[derive(Clone, Copy, Debug)]
+struct Wire {
+    cost: u64,
+    events: u64,
+    window: u64,
+    /// Where its grid begins.
+    phase: u64,
+    /// The server that pays.
+    payer: u8,
+}
+
+impl Wire {
+    fn any(random: &mut Random, servers: u64) -> Self {
+        let window = random.within(10, 60);
+        let payer = random.within(0, servers - 1) as u8;
+        Self {
+            cost: random.within(1, 3),
+            events: random.within(1, 3),
+            window,
+            phase: random.within(0, window - 1),
+            payer,
+        }
+    }
+
+    /// Doorbells at an instant: all of a window at its end or at its beginning, in turns, so that twice as many come at once; or spread.
+    fn rings(&self, random: &mut Random, now: u64, sent: &mut u64) -> u64 {
+        let (number, place) = ((now + self.phase) / self.window, (now + self.phase) % self.window);
+        if place == 0 {
+            *sent = 0;
+        }
+        let all = self.events - *sent;
+        let rings = match number % 3 {
+            0 if place == self.window - 1 => all,
+            1 if place == 0 => all,
+            2 if random.below(4) == 0 => all.min(1),
+            _ => 0,
+        };
+        *sent += rings;
+        rings
+    }
+}
+
+fn budget(rule: &Rule) -> Budget {
+    let Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor, .. } = *rule else { unreachable!() };
+    let anchor = if dispatch_anchor { Anchor::Dispatch } else { Anchor::Eligible };
+    let parameters =
+        SporadicParameters { budget_ticks, period_ticks, smallest_chunk_ticks: 1, chunks: 16, anchor, lag_clamp: true };
+    Budget::Sporadic(Sporadic::new(parameters, 0).expect("valid"))
+}
+
+/// How long the victim needs for a whole budget that it wants at `released`.
+fn response(model: &CoreModel, wires: &[Wire], victim: u8, released: u64, random: &mut Random) -> u64 {
+    let mut core = KernelCore::<16>::empty();
+    assert!(core.configure(0, (0..model.servers.len()).map(|level| 1 << level)));
+    for (slot, server) in (0..).zip(&model.servers) {
+        core.activate(0, slot, budget(&server.rule), false).expect("free");
+        // Others always want to run, from any instant on.
+        if slot != victim && random.flip() {
+            core.wake(0, slot);
+        }
+    }
+    let (mut left, _) = model.servers[usize::from(victim)].rule.budget().expect("it has one");
+    let mut sent = vec![0; wires.len()];
+    let (mut due, mut now) = (Vec::new(), 0);
+    // Whose work runs above every server, and how much of it is left.
+    let mut above: Option<(u8, u64)> = None;
+    loop {
+        if now == released {
+            for slot in 0..model.servers.len() as u8 {
+                core.wake(now, slot);
+            }
+        }
+        for (wire, sent) in wires.iter().zip(&mut sent) {
+            let rings = wire.rings(random, now, sent);
+            due.extend((0..rings).map(|_| (wire.payer, wire.cost)));
+        }
+        if above.is_none() && !due.is_empty() {
+            core.advance(now);
+            above = Some(due.remove(0));
+        }
+        let chosen = if above.is_some() { None } else { Some(core.next(now).stint.server()) };
+        now += 1;
+        match (&mut above, chosen) {
+            (Some((payer, more)), _) => {
+                *more -= 1;
+                if *more == 0 {
+                    core.charge_for(now, *payer);
+                    above = None;
+                }
+            }
+            (None, Some(slot)) if slot == victim && now > released => {
+                left -= 1;
+                if left == 0 {
+                    return now - released;
+                }
+            }
+            _ => {}
+        }
+        assert!(now < released + 10_000, "{model:?}: it never had its budget");
+    }
+}
+
+#[test]
+fn no_flood_makes_a_server_wait_longer_than_its_bound() {
+    let (judged, beyond) = (Cell::new(0), Cell::new(0));
+    check("floods", |random| {
+        let count = random.within(2, 4);
+        let rule = |random: &mut Random, number: u64| {
+            let budget_ticks = random.within(1, 6);
+            let period_ticks = random.within(20 + 10 * number, 60 + 10 * number);
+            Rule::Sporadic {
+                budget_ticks,
+                period_ticks,
+                dispatch_anchor: random.flip(),
+                lag_clamp: true,
+                chunks: 16,
+                minimum_ticks: 1,
+            }
+        };
+        let servers = (0..count).map(|number| Server::new(number as usize, number as u8, rule(random, number)));
+        let alone = CoreModel { servers: servers.collect(), ..CoreModel::default() };
+        let wires: Vec<Wire> = (0..random.within(1, 2)).map(|_| Wire::any(random, count)).collect();
+        let event =
+            |wire: &Wire| Demand::Events { cost_ticks: wire.cost, events: wire.events, period_ticks: wire.window };
+        let rung = CoreModel { events: wires.iter().map(event).collect(), ..alone.clone() };
+        let victim = random.within(0, count - 1) as u8;
+        // What a wire's own server has is used by the kernel.
+        if wires.iter().any(|wire| wire.payer == victim) {
+            return;
+        }
+        let bound =
+            |model: &CoreModel| match CoreBounds::of(model, &Steps::default()).servers[usize::from(victim)].verdict {
+                Verdict::Fits { response_ticks } => Some(response_ticks),
+                _ => None,
+            };
+        let (Some(before), Some(bound)) = (bound(&alone), bound(&rung)) else { return };
+        judged.set(judged.get() + 1);
+        let worst = (0..2).map(|_| {
+            let released = LEAD + random.within(0, 60);
+            response(&rung, &wires, victim, released, random)
+        });
+        let worst = worst.max().unwrap_or(0);
+        assert!(worst <= bound, "{worst} > {bound}: {rung:?} {wires:?}");
+        beyond.set(beyond.get() + u64::from(worst > before));
+    });
+    assert!(
+        judged.get() > 0 && beyond.get() > 0,
+        "{} judged, {} beyond the bound without wires",
+        judged.get(),
+        beyond.get()
+    );
+}
