@@ -129,11 +129,12 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let has_told = self.account();
         self.has_looked = false;
         match entry {
-            // What is charged and what was due up to here is a passage of its own (CH-60): the call is made behind the interrupt, as if that had come before it.
-            Entry::Synchronous { syndrome, .. }
-                if ExceptionClass::of_syndrome(syndrome) == faults::CALL && self.outside.machine.is_interrupted() =>
-            {
-                self.objects.repeat_call();
+            // What is charged and what was due up to here is a passage of its own (CH-60): behind the interrupt a call is made again, and what faulted faults again, as if the
+            // interrupt had come before it.
+            Entry::Synchronous { syndrome, .. } if self.outside.machine.is_interrupted() => {
+                if ExceptionClass::of_syndrome(syndrome) == faults::CALL {
+                    self.objects.repeat_call();
+                }
                 self.take_interrupts();
             }
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {

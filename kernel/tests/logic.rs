@@ -187,6 +187,21 @@ fn a_thread_that_waits_gives_the_core_to_the_other_and_its_space() {
     assert_eq!((test.running, test.answer(1).0), (1, Code::TimedOut));
 }
 
+/// CH-60, CH-61: what faults while an interrupt waits faults behind it, as if the interrupt had come an instruction earlier.
+#[test]
+fn an_interrupt_is_taken_before_a_fault() {
+    let mut test = Test::new();
+    let fault = Entry::Synchronous { syndrome: 0x24 << 26, address: 0x1234 };
+    let faulted = |test: &mut Test| test.kernel.objects().room().components[0].fault.number;
+    test.core().pending.insert(DEVICE);
+    let before = test.kernel.objects().room().threads[0].registers.pc;
+    test.enter(fault);
+    assert_eq!((faulted(&mut test), test.core().active.contains(&DEVICE)), (0, true));
+    assert_eq!(test.kernel.objects().room().threads[0].registers.pc, before, "it is not a call");
+    test.enter(fault);
+    assert_eq!((faulted(&mut test), test.running), (1, 1));
+}
+
 /// QV-35, CH-64: the interrupt stays active until its driver says done; others pass.
 #[test]
 fn a_held_interrupt_is_masked_until_it_is_done() {
