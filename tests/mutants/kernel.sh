@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries registers_clear registers_open registers_stay"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -179,6 +179,18 @@ break_place() {
         given) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'if state.position(slot) == claim {' 'if state.position(slot) == claim && false {' ;;
         # One choice takes out all who have no time left.
         dries) attack=hostile::swarm && change kernel/src/claims/choice.rs 'DRY_UP_AT_ONCE: usize = 2' 'DRY_UP_AT_ONCE: usize = 64' ;;
+        # A date of somebody more important is not seen while the timer is off.
+        blind) hosts='bulkhead-kernel --test time' attack='' && change kernel/src/lib.rs 'passed.is_none_or(|passed| due < passed)' 'passed.is_none_or(|passed| due < passed) && false' ;;
+        # What is done behind an interrupt that waited at a call is not the call.
+        entry) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/lib.rs 'self.objects.repeat_call();' '' ;;
+        # A fault is not left for behind an interrupt.
+        refault) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/lib.rs 'Entry::Synchronous { syndrome, .. } if self.outside.machine.is_interrupted() =>' 'Entry::Synchronous { syndrome, .. } if syndrome == 0 =>' ;;
+        # Who was given time of its own server does not go back to its own.
+        own_again) hosts='bulkhead-kernel --test claims' attack='' && change core/objects/src/position.rs 'if has_own && let Some(one)' 'if has_own && false && let Some(one)' ;;
+        # A server that works for others keeps out who is between them.
+        worse_level) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims/choice.rs 'if is_so { Stint::IDLE } else { chosen }' '(chosen, is_so).0' ;;
+        # A claim that has a date is not looked at when it comes.
+        ends_early) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims/choice.rs 'now.saturating_add(usable_ticks).min(expires_ticks)' '(now.saturating_add(usable_ticks), expires_ticks).0' ;;
         # A share of the console has no room for a text.
         share) hosts='bulkhead-kernel --lib' attack='' && change kernel/src/text.rs '.unwrap_or(0).max(PRINT_ENTRIES)' '.unwrap_or(0)' ;;
         # A terminal is sent controls above ASCII.
