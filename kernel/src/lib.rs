@@ -128,15 +128,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     pub fn enter(&mut self, entry: Entry) -> Next {
         let has_told = self.account();
         self.has_looked = false;
-        match entry {
-            // What is charged and what was due up to here is a passage of its own (CH-60): behind the interrupt a call is made again, and what faulted faults again, as if the
-            // interrupt had come before it.
-            Entry::Synchronous { syndrome, .. } if self.outside.machine.is_interrupted() => {
-                if ExceptionClass::of_syndrome(syndrome) == faults::CALL {
-                    self.objects.repeat_call();
-                }
-                self.take_interrupts();
-            }
+        match self.interrupted(entry) {
             Entry::Synchronous { syndrome, .. } if ExceptionClass::of_syndrome(syndrome) == faults::CALL => {
                 (self.timed, self.timed_from_ticks) = (syndrome as u16, self.outside.servers.now_ticks());
                 let before = self.before_call(syndrome as u16);
@@ -171,6 +163,20 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.count_call();
         }
         next
+    }
+
+    /// What is charged and what was due at an entry is a passage of its own (CH-60). An interrupt that waits by then is taken first, as if it had come an instruction earlier:
+    /// behind it a call is made again, and what faulted faults again.
+    #[inline(always)] // The same.
+    fn interrupted(&mut self, entry: Entry) -> Entry {
+        let Entry::Synchronous { syndrome, .. } = entry else { return entry };
+        if !self.outside.machine.is_interrupted() {
+            return entry;
+        }
+        if ExceptionClass::of_syndrome(syndrome) == faults::CALL {
+            self.objects.repeat_call();
+        }
+        Entry::Interrupt
     }
 
     /// What a call does and the choice behind it are two passages, as both can be long (CH-60); so are what is told late and the choice behind that.

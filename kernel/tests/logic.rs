@@ -202,6 +202,17 @@ fn an_interrupt_is_taken_before_a_fault() {
     assert_eq!((faulted(&mut test), test.running), (1, 1));
 }
 
+/// CH-3: a turn that ends where a call is made ends before it; the call is made in the next turn.
+#[test]
+fn a_turn_ends_before_a_call() {
+    let server = ServerRow { holder: NONE, band: NONE, quantum_ticks: 100, ..ServerRow::default() };
+    let mut test = Test::with(&Tables { servers: Vec::leak(vec![server]), ..tables() });
+    let before = test.kernel.objects().room().threads[0].registers.pc;
+    test.core().now_ticks = 100;
+    test.call(Call::Version, &[]);
+    assert_eq!((test.running, test.kernel.objects().room().threads[0].registers.pc), (1, before - 4));
+}
+
 /// QV-35, CH-64: the interrupt stays active until its driver says done; others pass.
 #[test]
 fn a_held_interrupt_is_masked_until_it_is_done() {

@@ -184,7 +184,7 @@ break_place() {
         # What is done behind an interrupt that waited at a call is not the call.
         entry) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/lib.rs 'self.objects.repeat_call();' '' ;;
         # A fault is not left for behind an interrupt.
-        refault) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/lib.rs 'Entry::Synchronous { syndrome, .. } if self.outside.machine.is_interrupted() =>' 'Entry::Synchronous { syndrome, .. } if syndrome == 0 =>' ;;
+        refault) hosts='bulkhead-kernel --test logic' attack='' && change kernel/src/lib.rs 'let Entry::Synchronous { syndrome, .. } = entry else { return entry };' 'let Entry::Synchronous { syndrome, .. } = entry else { return entry }; if ExceptionClass::of_syndrome(syndrome) != faults::CALL { return entry; }' ;;
         # Who was given time of its own server does not go back to its own.
         own_again) hosts='bulkhead-kernel --test claims' attack='' && change core/objects/src/position.rs 'if has_own && let Some(one)' 'if has_own && false && let Some(one)' ;;
         # A server that works for others keeps out who is between them.

@@ -12,7 +12,7 @@ use bulkhead_kernel_abi::call::{Call, TcapOperation};
 const FIRST_RECEIVE: u64 = 24;
 /// What sends to each.
 const FIRST_SEND: u64 = 192;
-/// The first so many threads have an end point.
+/// Threads with a number below this have an end point.
 const ENDS: u64 = 40;
 /// Servers that are made, and claims.
 const FIRST_MADE: u64 = 232;

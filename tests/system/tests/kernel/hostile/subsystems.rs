@@ -21,7 +21,7 @@ mod random;
 const ACTS: u64 = 11;
 /// Threads with an end point, at most: slots for more are not there.
 const ENDS: u16 = 40;
-/// One in so many cases of other tests: each is a run of the emulator.
+/// Other tests have this many cases for each of these: each is a run of the emulator.
 const DIVISOR: u64 = 25_000;
 
 /// Schedulers, each the parent of some behind it; their threads are the first ones.
@@ -202,7 +202,7 @@ fn subsystem(random: &mut Random) -> Swarm {
     }
 }
 
-/// Row 13, CH-60, CH-63: whatever a subsystem is, and whatever it asks for, the kernel looks for interrupts as often, and who is more important is woken in time.
+/// Row 13, CH-60, CH-63: whichever subsystem it is and with every call that it makes, the kernel looks for interrupts as often, and who is more important is woken in time.
 #[test]
 fn no_subsystem_delays_who_is_more_important() {
     let mut longest = 0;

@@ -46,7 +46,7 @@ fn model(lines: &[Line], hz: u64) -> CoreModel {
     }
 }
 
-/// The bounds of a core where some servers wait besides, each so many ticks.
+/// The bounds of a core where some servers wait besides, each this many ticks.
 fn bounds(model: &CoreModel, waiting: &[(usize, u64)], steps: &Steps) -> CoreBounds {
     let mut bounds = CoreBounds::of(model, steps);
     for (place, most) in waiting {
