@@ -318,7 +318,7 @@ impl Objects<'_> {
         let (child, thread) = (self.free_component()?, self.free_thread()?);
         let parent = self.room.quotas.get(usize::from(quota)).map_or(NONE, |one| one.component);
         let own = self.split(quota, share, child)?;
-        let Ok(root) = self.take_cleared(world, own) else {
+        let Ok(root) = self.take_table(world, own) else {
             self.end_quota(own);
             return Err(Code::Full);
         };

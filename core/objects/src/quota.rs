@@ -87,15 +87,29 @@ pub struct Page {
     /// Mappings at EL0, regions, and tables that it is.
     pub uses: u16,
     /// The next one that nobody has. Of one that a region has: the region's number in bits 31:16, and the place there in 15:0; else [`NO_PAGE`].
+    /// Of a translation table, which nobody maps: groups 32 to 63.
     pub link: u32,
-    /// Of a translation table of the second or third level: which groups of eight entries have been made since it is one, a bit each. What looks for pages
-    /// passes the others: a space has few tables, and these few entries.
-    pub groups: u64,
+    /// Of a translation table: groups 0 to 31 ([`Page::groups`]).
+    pub groups: u32,
 }
+
+// There is one for each page that a pool can have: with a word more, the state of the kernel would be a page larger.
+const _: () = assert!(size_of::<Page>() == 12);
 
 impl Page {
     /// A page that is not there.
     pub const EMPTY: Self = Self { owner: NONE, uses: 0, link: NO_PAGE, groups: 0 };
+
+    /// Of a translation table of the second or third level: which groups of eight entries have been made since it is one, a bit each. What looks for pages
+    /// passes the others: a space has few tables, and these few entries.
+    pub(crate) const fn groups(&self) -> u64 {
+        (self.link as u64).wrapping_shl(32) | self.groups as u64
+    }
+
+    /// The same, to be changed.
+    pub(crate) const fn set_groups(&mut self, groups: u64) {
+        (self.link, self.groups) = (groups.wrapping_shr(32) as u32, groups as u32);
+    }
 }
 
 impl Objects<'_> {
@@ -145,6 +159,15 @@ impl Objects<'_> {
     pub(crate) fn take_cleared<W: World>(&mut self, world: &mut W, quota: u16) -> Result<u32, Code> {
         let page = self.take_page(quota)?;
         world.clear(page);
+        Ok(page)
+    }
+
+    /// The same for a translation table: no group of it has been made.
+    pub(crate) fn take_table<W: World>(&mut self, world: &mut W, quota: u16) -> Result<u32, Code> {
+        let page = self.take_cleared(world, quota)?;
+        if let Some(record) = self.room.pages.get_mut(page as usize) {
+            record.set_groups(0);
+        }
         Ok(page)
     }
 

@@ -106,7 +106,7 @@ impl Objects<'_> {
             let below = match self.pool_page(word & OUTPUT).filter(|_| word & VALID != 0) {
                 Some(below) => below,
                 None => {
-                    let below = self.take_cleared(world, quota)?;
+                    let below = self.take_table(world, quota)?;
                     world.set_word(table, index(address, shift), self.physical(below) | VALID);
                     self.note_entry(table, index(address, shift));
                     self.count_tables(component, 1);
@@ -130,13 +130,13 @@ impl Objects<'_> {
     /// An entry of a table is made.
     fn note_entry(&mut self, table: u32, index: u16) {
         if let Some(page) = self.room.pages.get_mut(table as usize) {
-            page.groups |= 1u64.wrapping_shl(u32::from(index).wrapping_shr(GROUP_SHIFT));
+            page.set_groups(page.groups() | 1u64.wrapping_shl(u32::from(index).wrapping_shr(GROUP_SHIFT)));
         }
     }
 
     /// The first entry of a table, from one on, that may have been made; one past the last for none.
     fn next_entry(&self, table: u32, from: u32) -> u32 {
-        let groups = self.room.pages.get(table as usize).map_or(0, |page| page.groups);
+        let groups = self.room.pages.get(table as usize).map_or(0, crate::Page::groups);
         let group = from.wrapping_shr(GROUP_SHIFT);
         let left = if group < u64::BITS { groups.wrapping_shr(group) } else { 0 };
         match left.trailing_zeros() {
