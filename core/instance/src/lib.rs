@@ -149,6 +149,8 @@ pub struct Device {
     pub physical: u64,
     /// Bytes of its registers, whole pages.
     pub bytes: u64,
+    /// It reads and writes all memory of the partition by itself, or of the machine, and the component is trusted with that.
+    pub reaches_all: bool,
 }
 
 /// Where a component finds the registers of its devices, in their order.

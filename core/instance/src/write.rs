@@ -330,7 +330,7 @@ fn rows(instance: &Instance<'_>, programs: &[Program], kernel: &Program) -> Rows
             address,
             pages: (device.bytes / PAGE) as u32,
             component: number as u16,
-            reserved: 0,
+            reaches_all: device.reaches_all.into(),
         }));
         let mut top = COMPONENT_STACKS;
         for thread in &component.threads {

@@ -99,8 +99,9 @@ pub(crate) fn text(bytes: &[u8], place: &str) -> String {
             "\ncomponent {number} {name}: {threads} thread(s), {entries} function(s) for others, {stacks} stack(s) for callers"
         );
         write_pages(&mut out, &component.pages);
-        for Device { name, physical, bytes } in &component.devices {
-            line!(out, "  device {name}: {} of registers at {physical:#x}", size_text(*bytes));
+        for Device { name, physical, bytes, reaches_all } in &component.devices {
+            let reach = if *reaches_all { ", and all memory, with which the component is trusted" } else { "" };
+            line!(out, "  device {name}: {} of registers at {physical:#x}{reach}", size_text(*bytes));
         }
         for port in &component.ports {
             let Port { name, window, bytes, shape: (_, message_bytes, slots), .. } = port;
@@ -171,7 +172,10 @@ fn names<'s>(instance: &'s Summary, numbers: &[u16]) -> Vec<&'s str> {
 pub(crate) fn form(bytes: &[u8]) -> Value {
     let Some(instance) = summary(bytes) else { return Value::Null };
     let page = |page: &Page| json!({"address": page.address, "output": page.output, "bytes": page.bytes, "rights": rights(page)});
-    let device = |one: &Device| json!({"name": one.name, "physical": one.physical, "bytes": one.bytes});
+    let device = |one: &Device| {
+        let Device { name, physical, bytes, reaches_all } = one;
+        json!({"name": name, "physical": physical, "bytes": bytes, "reaches_all": reaches_all})
+    };
     let quota = |one: Quota| json!({"bytes": one.bytes, "processes": one.components, "threads": one.threads, "regions": one.regions});
     let port = |one: &Port| {
         let (kind, message_bytes, slots) = one.shape;

@@ -86,14 +86,19 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Most findings that are told.
+const MOST: usize = 1000;
+
 /// Findings in the order in which they were made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings(pub(crate) Vec<Finding>);
 
 impl Findings {
-    /// Adds a finding.
+    /// Adds a finding, unless there are enough: what has a thousand mistakes is refused, and a page of rubbish has hundreds.
     pub(crate) fn add(&mut self, kind: Kind, message: impl Into<String>) {
-        self.0.push(Finding { kind, message: message.into() });
+        if self.0.len() < MOST {
+            self.0.push(Finding { kind, message: message.into() });
+        }
     }
 
     /// Adds a finding unless a fact holds; returns the fact.

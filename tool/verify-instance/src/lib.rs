@@ -13,6 +13,8 @@
 
 mod data;
 mod finding;
+mod layout;
+mod names;
 mod objects;
 mod ports;
 mod processes;
@@ -127,6 +129,8 @@ pub fn verify(bytes: &[u8], expected: &Expected) -> Vec<Finding> {
     let mut findings = Findings::default();
     let expected = &expected.chosen(bytes);
     if let Some(view) = open(bytes, expected, &mut findings) {
+        layout::check(&view, &mut findings);
+        names::check(&view.tables, &mut findings);
         let spaces = spaces::check(&view, expected, &mut findings);
         objects::check(&view, &spaces, &mut findings);
         data::check(&view, &spaces, &mut findings);
@@ -179,7 +183,10 @@ fn open<'a>(bytes: &'a [u8], expected: &Expected, findings: &mut Findings) -> Op
         return None;
     };
     match Tables::read(tables, crc32c::crc32c) {
-        Ok(tables) => Some(View { bytes, head, head_address, tables }),
+        Ok(tables) => {
+            let view = View { bytes, head, head_address, tables };
+            layout::has_room(&view, findings).then_some(view)
+        }
         Err(error) => {
             findings.add(Kind::Tables, format!("the boot tables are not taken: {error:?}"));
             None

@@ -6,9 +6,7 @@ use crate::{PAGE, View};
 use bulkhead_kernel_abi::boot::{ComponentRow, Tables, ThreadRow};
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::image::{COMPONENT_MAGIC, COMPONENT_TEXT, ComponentHead};
-use bulkhead_kernel_abi::{
-    Capability, KERNEL_ABI_VERSION, Kind as Object, MAX_COMPONENTS, MAX_STACKS, MAX_THREADS, NONE,
-};
+use bulkhead_kernel_abi::{Capability, KERNEL_ABI_VERSION, Kind as Object, MAX_STACKS, NONE};
 use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::FromBytes;
 
@@ -20,14 +18,6 @@ const INTIDS: core::ops::Range<u32> = 16..1020;
 
 pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     let tables = &view.tables;
-    let fits = tables.components.len() <= MAX_COMPONENTS && tables.threads.len() <= MAX_THREADS;
-    findings
-        .require(fits, Kind::Row, || "there are more components or threads than the kernel has room for".to_owned());
-    let unknown = [("regions", tables.regions.len())];
-    for (what, count) in unknown {
-        findings
-            .require(count == 0, Kind::Row, || format!("there are {count} {what}, which this version cannot judge"));
-    }
     crate::servers::check(tables, findings);
     crate::schedulers::check(tables, findings);
     crate::wires::check(tables, findings);
@@ -39,9 +29,11 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
     let counts = tables
         .components
         .iter()
-        .fold((0, 0), |(entries, stacks), row| (entries + row.entries as usize, stacks + row.stacks as usize));
-    findings.require(counts == (tables.entries.len(), tables.stacks.len()), Kind::Row, || {
-        "there are entries or stacks for callers of no component".to_owned()
+        .map(|row| [row.entries, row.stacks, row.slots].map(u64::from))
+        .fold([0; 3], |sum, row| [sum[0] + row[0], sum[1] + row[1], sum[2] + row[2]]);
+    let there = [tables.entries.len(), tables.stacks.len(), tables.capabilities.len()].map(|count| count as u64);
+    findings.require(counts == there, Kind::Row, || {
+        "there are entries, stacks for callers or capability slots of no component".to_owned()
     });
     for (number, row) in tables.threads.iter().enumerate() {
         match spaces.get(usize::from(row.component)) {
@@ -50,29 +42,9 @@ pub(crate) fn check(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
                 .add(Kind::Row, format!("thread {number} is of component {}, which is not there", row.component)),
         }
     }
-    names(tables, findings);
     end_points(view, findings);
     bindings(view, findings);
     capabilities(view, findings);
-}
-
-/// Names are of all threads and servers or of none, and texts with a zero behind them.
-fn names(tables: &Tables<'_>, findings: &mut Findings) {
-    let count = tables.names.len();
-    let is_text = |name: &[u8; 16]| {
-        let length = name.iter().position(|byte| *byte == 0);
-        length.is_some_and(|length| {
-            name[length..].iter().all(|byte| *byte == 0) && core::str::from_utf8(&name[..length]).is_ok()
-        })
-    };
-    let is_so = count == 0 || count == tables.threads.len() + tables.servers.len();
-    findings.require(is_so && tables.names.iter().all(|row| is_text(&row.name)), Kind::Row, || {
-        format!(
-            "{count} names are not those of {} threads and {} servers, or no text",
-            tables.threads.len(),
-            tables.servers.len()
-        )
-    });
 }
 
 /// A component's text begins as one, and its slots are its own.
@@ -94,7 +66,8 @@ fn component(view: &View<'_>, number: usize, row: &ComponentRow, space: &Map, fi
     findings.require(is_apart, Kind::Row, || {
         format!("entries or stacks for callers of component {number} are another one's, too")
     });
-    let is_supervised = row.supervisor == NONE || usize::from(row.supervisor) < view.tables.end_points.len();
+    let is_there = row.supervisor == NONE || usize::from(row.supervisor) < view.tables.end_points.len();
+    let is_supervised = is_there && (row.supervisor == NONE) == (row.supervisor_bits == 0);
     let is_plain = row.on_fault <= 2 && row.trust <= 1 && row.abortable <= 1 && row.floating_point <= 1;
     let is_plain = is_plain
         && row.quota == NONE
@@ -142,9 +115,9 @@ fn thread(number: usize, row: &ThreadRow, space: &Map, bottoms: &mut BTreeSet<(u
     findings.require(is_plain, Kind::Row, || format!("thread {number} has bits that mean nothing"));
 }
 
-/// The lowest page of a stack.
+/// The lowest page of a stack. What is mapped otherwise than by single pages is no component's memory.
 pub(crate) fn bottom(space: &Map, top: u64) -> u64 {
-    let is_data = |address: u64| space.at(address).is_some_and(|mapping| mapping.write);
+    let is_data = |address: u64| space.at(address).is_some_and(|mapping| mapping.write && mapping.bytes == PAGE);
     let mut bottom = top;
     while bottom >= PAGE && is_data(bottom - PAGE) {
         bottom -= PAGE;
@@ -174,14 +147,23 @@ fn stack(
     });
 }
 
-/// An end point's thread is there, and has no other one.
+/// An end point is of a thread that has no other one, and of that thread's component; and a thread has one that is its own, or none.
 fn end_points(view: &View<'_>, findings: &mut Findings) {
     let (mut owners, tables) = (BTreeSet::new(), &view.tables);
-    for (number, row) in tables.end_points.iter().enumerate().filter(|(_, row)| row.thread != NONE) {
-        let is_its =
-            tables.threads.get(usize::from(row.thread)).is_some_and(|thread| usize::from(thread.end_point) == number);
-        findings.require(is_its && owners.insert(row.thread), Kind::Row, || {
-            format!("end point {number} is of thread {}, which is not there or has another one", row.thread)
+    for (number, row) in tables.end_points.iter().enumerate() {
+        let thread = tables.threads.get(usize::from(row.thread));
+        let is_its = thread.is_some_and(|one| (usize::from(one.end_point), one.component) == (number, row.component));
+        findings.require(is_its && row.reserved == 0 && owners.insert(row.thread), Kind::Row, || {
+            format!(
+                "end point {number} is of thread {} of component {}, which is not there or has another one, or has bits that mean nothing",
+                row.thread, row.component
+            )
+        });
+    }
+    for (number, row) in (0_u16..).zip(tables.threads).filter(|(_, row)| row.end_point != NONE) {
+        let its = tables.end_points.get(usize::from(row.end_point));
+        findings.require(its.is_some_and(|one| one.thread == number), Kind::Row, || {
+            format!("thread {number} takes from end point {}, which is not there or another one's", row.end_point)
         });
     }
 }
@@ -214,7 +196,7 @@ fn bindings(view: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// States whether a component may have a scheduler, a thread, a claim or a server: its own; threads of its schedulers; and of a server of the host the right to run threads on it.
+/// States whether a component may have an end point to take from, which is its own; a call, to who is trusted as it is, or is not and can be aborted (CH-8); or a scheduler, a thread, a claim or a server: its own; threads of its schedulers; and of a server of the host the right to run threads on it.
 fn may_have(tables: &Tables<'_>, component: usize, kind: Object, capability: &Capability) -> bool {
     let object = usize::from(capability.object);
     let is_home = |thread: u16| {
@@ -222,6 +204,12 @@ fn may_have(tables: &Tables<'_>, component: usize, kind: Object, capability: &Ca
     };
     let leads = |scheduler: u16| tables.schedulers.get(usize::from(scheduler)).is_some_and(|row| is_home(row.thread));
     match kind {
+        // Who has it may say which of its threads the end point wakes.
+        Object::Receive => tables.end_points.get(object).is_some_and(|row| usize::from(row.component) == component),
+        Object::Call => {
+            let (caller, callee) = (tables.components.get(component), tables.components.get(object));
+            caller.zip(callee).is_some_and(|(caller, callee)| caller.trust <= callee.trust || callee.abortable == 1)
+        }
         Object::Scheduler => leads(capability.object),
         Object::Thread => {
             let is_led = tables.threads.get(object).is_some_and(|row| leads(row.scheduler));
@@ -282,12 +270,10 @@ fn capabilities(view: &View<'_>, findings: &mut Findings) {
             findings.require(usize::from(capability.object) < objects, Kind::Capability, || {
                 format!("{place} names {kind:?} {}, and there are {objects}", capability.object)
             });
-            findings.require(kind.rights() | capability.rights == kind.rights(), Kind::Capability, || {
-                format!(
-                    "{place} has rights {:#x} of {kind:?}, which has {:#x} at most",
-                    capability.rights,
-                    kind.rights()
-                )
+            // Nobody begins with the right to make what others have void.
+            let most = kind.rights() & !right::REVOKE;
+            findings.require(capability.rights & !most == 0, Kind::Capability, || {
+                format!("{place} has rights {:#x} of {kind:?}, which has {most:#x} at most", capability.rights)
             });
             let callee = tables.components.get(usize::from(capability.object)).filter(|_| kind == Object::Call);
             let can_enter = callee.is_none_or(|row| u32::from(capability.entry()) < row.entries && row.stacks > 0);

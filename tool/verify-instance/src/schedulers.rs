@@ -3,7 +3,7 @@
 use crate::finding::{Findings, Kind};
 use bulkhead_kernel_abi::boot::{BandRow, SchedulerRow, Tables, TcapRow, ThreadRow};
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
-use bulkhead_kernel_abi::{ALL_TICKS, MAX_BANDS, MAX_SCHEDULER_DEPTH, MAX_SCHEDULERS, MAX_TCAPS, MAX_VECTOR, NONE};
+use bulkhead_kernel_abi::{ALL_TICKS, MAX_SCHEDULER_DEPTH, MAX_VECTOR, NONE};
 use std::collections::BTreeSet;
 
 /// Periods are shorter, in ticks.
@@ -13,11 +13,6 @@ const ID_SHIFT: u32 = 48;
 
 /// Judges them all.
 pub(crate) fn check(tables: &Tables<'_>, findings: &mut Findings) {
-    let fits =
-        tables.schedulers.len() <= MAX_SCHEDULERS && tables.bands.len() <= MAX_BANDS && tables.tcaps.len() <= MAX_TCAPS;
-    findings.require(fits, Kind::Row, || {
-        "there are more schedulers, bands or temporal capabilities than the kernel has room for".to_owned()
-    });
     schedulers(tables, findings);
     bands(tables, findings);
     claims(tables, findings);

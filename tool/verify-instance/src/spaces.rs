@@ -148,7 +148,7 @@ fn devices(view: &View<'_>, spaces: &[Map], findings: &mut Findings) {
             start.is_multiple_of(PAGE) && start >= first && start.checked_add(bytes).is_some_and(|last| last <= end)
         };
         let is_sound = row.pages > 0
-            && row.reserved == 0
+            && row.reaches_all <= 1
             && (lies_in(row.physical, GUEST_DEVICES.start, GUEST_DEVICES.end)
                 || lies_in(row.physical, GUEST_PCI_DEVICES.start, GUEST_PCI_DEVICES.end)
                 || lies_in(row.physical, GUEST_ECAM.0, GUEST_ECAM.0 + BUS)
@@ -232,7 +232,7 @@ fn dma(view: &View<'_>, (number, row): (usize, &DeviceRow), spaces: &[Map], find
     let end = row.physical.saturating_add(bytes);
     let is_inside = row.physical >= view.tables_end() && end <= view.end() && row.physical.is_multiple_of(PAGE);
     let is_sound = row.address == COMPONENT_DMA && row.pages > 0 && bytes <= COMPONENT_DMA_END - COMPONENT_DMA;
-    if !findings.require(is_inside && is_sound && row.reserved == 0, Kind::Dma, || {
+    if !findings.require(is_inside && is_sound && row.reaches_all == 0, Kind::Dma, || {
         format!(
             "row {number} of the devices is {bytes:#x} bytes for DMA from {:#x} on, which are no component's",
             row.physical

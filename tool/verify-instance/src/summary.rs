@@ -126,6 +126,8 @@ pub struct Device {
     pub physical: u64,
     /// Bytes.
     pub bytes: u64,
+    /// The component is trusted with all memory that the device reads and writes by itself.
+    pub reaches_all: bool,
 }
 
 /// Pages of a component.
@@ -252,8 +254,13 @@ fn ports(tables: &Tables<'_>, component: usize) -> Vec<Port> {
 fn devices(tables: &Tables<'_>, component: usize) -> Vec<Device> {
     let own =
         tables.devices.iter().filter(|row| usize::from(row.component) == component && row.address != COMPONENT_DMA);
-    own.map(|row| Device { name: name_of(&row.name), physical: row.physical, bytes: u64::from(row.pages) * PAGE })
-        .collect()
+    own.map(|row| Device {
+        name: name_of(&row.name),
+        physical: row.physical,
+        bytes: u64::from(row.pages) * PAGE,
+        reaches_all: row.reaches_all != 0,
+    })
+    .collect()
 }
 
 /// Whose the object of a capability is.

@@ -276,7 +276,7 @@ codes! {
     InstanceChecksum = "V403", "checksum of an instance";
     /// The kernel of an instance is not the one that is expected.
     InstanceKernel = "V404", "kernel of an instance";
-    /// The boot tables of an instance cannot be read.
+    /// The boot tables of an instance cannot be read, or there is something between their rows.
     InstanceTables = "V405", "boot tables of an instance";
     /// A translation table of an instance has bits that nobody expects, or is used twice.
     InstanceDescriptor = "V406", "translation table of an instance";
@@ -298,9 +298,9 @@ codes! {
     InstanceEntry = "V414", "entry of a component";
     /// A stack has no memory, is another one's as well, or has no empty page below it.
     InstanceStack = "V415", "stack of a component";
-    /// A row of the boot tables names what is not there, or has bits that mean nothing.
+    /// A row of the boot tables names what is not there, or has bits that mean nothing, or there are more rows than there can be.
     InstanceRow = "V416", "row of the boot tables";
-    /// A capability names no object, or has rights that its kind has not.
+    /// A capability names no object, one that is not in its component's hands, or has rights that its kind has not, or that nobody begins with.
     InstanceCapability = "V417", "capability";
     /// An interrupt of an instance has two owners, or is the kernel's.
     InstanceInterrupt = "V418", "interrupt of an instance";
@@ -324,8 +324,8 @@ codes! {
     InstanceDma = "V435", "pages for DMA of a component";
     /// A component has a device or an interrupt that its partition has not.
     InstanceForeign = "V434", "device of another partition";
-    /// A function of an instance's partition reaches other memory than the pages for DMA of the component that drives it, and not all RAM, which is said where a driver is trusted; or
-    /// another component has its registers.
+    /// A function of an instance's partition reaches other memory than the pages for DMA of the component that drives it; or all RAM, without that the boot tables say that its driver is trusted with it;
+    /// or another component has its registers.
     InstanceStreams = "V447", "DMA of an instance's function";
     /// A partition enters its instance elsewhere than where the kernel begins.
     InstanceStart = "V454", "start of an instance";

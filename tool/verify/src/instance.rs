@@ -11,7 +11,7 @@ mod wires;
 
 use crate::channel::End;
 use crate::code::Code;
-use crate::dma::OwnTables;
+use crate::dma::Master;
 use crate::finding::Findings;
 use crate::image::{Contents, PAGE, Partition, View};
 use crate::monitor::Monitor;
@@ -39,12 +39,11 @@ pub fn kernel(file: &[u8]) -> Option<Kernel> {
     Some(Kernel::of(&text, bytes))
 }
 
-/// Judges the instances in partitions; returns how many there are, and their components. `guests` is what each partition maps, `ends` are of its channels, `functions` have tables of
-/// their own.
+/// Judges the instances in partitions; returns how many there are, and their components. `guests` is what each partition maps, `ends` are of its channels, `functions` reach memory.
 pub(crate) fn check(
     view: &View<'_>,
     contents: &Contents,
-    (guests, ends, functions): (&[Map], &[End], &[OwnTables]),
+    (guests, ends, functions): (&[Map], &[End], &[Master]),
     kernel: Option<&Kernel>,
     findings: &mut Findings,
 ) -> (usize, usize) {

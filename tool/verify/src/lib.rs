@@ -171,8 +171,13 @@ fn examine(bytes: &[u8], expected: &Expected, findings: &mut Findings) -> Option
     console::check(&contents, findings);
     loading::check(&view, &contents, findings);
     management::check(&contents, findings);
-    let (instances, components) =
-        instance::check(&view, &contents, (&maps.guests, &ends.channels, &streams.own), expected.kernel(), findings);
+    let (instances, components) = instance::check(
+        &view,
+        &contents,
+        (&maps.guests, &ends.channels, &streams.functions),
+        expected.kernel(),
+        findings,
+    );
     padding::check(&view, &contents, &maps, &devices, &streams, findings);
     let shared = || contents.cores.iter().filter(|core| core.schedule.is_some());
     let extent = Extent {

@@ -310,8 +310,9 @@ rows! {
         pages: u32,
         /// Component.
         component: u16,
-        /// Zero.
-        reserved: u16,
+        /// It reads and writes all memory of the partition by itself, or of the machine, 1: whoever wrote the description trusts the component with that. Otherwise
+        /// it reaches what it is said to, or nothing, 0.
+        reaches_all: u16,
     }
 
     /// A port of a component: one end of a channel of the partition, whose window the component has.

@@ -71,8 +71,10 @@ pub(super) struct Known {
     /// Where its registers are for the kernel.
     address: u64,
     bytes: u64,
-    /// It writes memory by itself.
+    /// It writes memory by itself, which nobody has said of it yet.
     dma: bool,
+    /// Its driver is trusted with all memory that it writes by itself.
+    reaches_all: bool,
     /// The kernel prints with it.
     is_console: bool,
 }
@@ -106,6 +108,7 @@ impl Around {
             address: uart.address.0,
             bytes: PAGE_BYTES,
             dma: false,
+            reaches_all: false,
             is_console: true,
         });
         let devices = devices.iter().map(|device| Known::new(device, device.interrupts.clone())).chain(own).collect();
@@ -133,6 +136,8 @@ pub(crate) struct Function {
     pub(crate) configuration: u64,
     /// What is behind its first base address register that the guest sees: address and bytes.
     pub(crate) registers: (u64, u64),
+    /// Its driver is trusted with all memory that it reaches by itself.
+    pub(crate) reaches_all: bool,
 }
 
 /// What is behind the name of a function, for the page of its configuration space.
@@ -149,6 +154,7 @@ impl Known {
             address,
             bytes,
             dma: false,
+            reaches_all: function.reaches_all,
             is_console: false,
         };
         let configuration = format!("{}{CONFIGURATION}", function.name);
@@ -160,7 +166,8 @@ impl Known {
 
     fn new(device: &BoardDevice, interrupts: Vec<BoardInterrupt>) -> Self {
         let BoardDevice { name, address, bytes, dma, .. } = device;
-        Self { name: name.clone(), interrupts, address: address.0, bytes: *bytes, dma: *dma, is_console: false }
+        let (dma, reaches_all) = (*dma, *dma);
+        Self { name: name.clone(), interrupts, address: address.0, bytes: *bytes, dma, reaches_all, is_console: false }
     }
 
     /// States whether its registers are pages of their own, among the addresses that a guest has for devices.
@@ -223,7 +230,8 @@ impl Resolver<'_> {
             self.unknown(Code::ComponentDevice, message, name.span, name, &known);
             return None;
         };
-        let device = Device { name: known.name.clone(), physical: known.address, bytes: known.bytes };
+        let Known { name: called, address: physical, bytes, reaches_all, .. } = known;
+        let device = Device { name: called.clone(), physical: *physical, bytes: *bytes, reaches_all: *reaches_all };
         if !known.is_apart() {
             let message = format!("the registers of `{}` cannot be one component's alone", name.value);
             let label = format!("{} at {:#x}", format_size(known.bytes), known.address);

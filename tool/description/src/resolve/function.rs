@@ -10,7 +10,7 @@ use crate::decode::Located;
 use crate::description::{OnFault, Partition};
 use crate::diagnostic::Diagnostic;
 use crate::host::HostSide;
-use crate::pci::{PciFunction, Reach};
+use crate::pci::{PciFunction, Reach, Region};
 use crate::source::Span;
 use crate::suggest;
 use bulkhead_abi::{PAGE_BYTES, PhysicalAddress};
@@ -109,6 +109,7 @@ impl Resolver<'_> {
                 // Native guests have no other functions: it has its number among the partition's, behind the bridge, which is device 0.
                 configuration: GUEST_ECAM.0 + (number as u64 + 1) * DEVICE_BYTES,
                 registers: (start.0 + offset, bytes),
+                reaches_all: written.dma.as_ref().is_some_and(|dma| matches!(dma.value, Reach::Promise(_))),
             })
         })
         .collect()
@@ -349,8 +350,8 @@ impl Resolver<'_> {
         let regions = &self.description.partition.get(one.partition)?.region;
         let mut banks = Vec::new();
         for name in names {
-            if let Some(bank) = components.and_then(|all| self.dma_pages_of(written, name, all)) {
-                banks.push(bank?);
+            if let Some(components) = components {
+                banks.push(self.dma_pages_of(written, name, components, regions)?);
                 continue;
             }
             let Some(region) = regions.iter().find(|region| region.name.value == name.value) else {
@@ -379,25 +380,32 @@ impl Resolver<'_> {
         ));
     }
 
-    /// The pages of a component of an instance for DMA, if that is what a name means; they are for a function that it drives.
+    /// The pages of a component of an instance for DMA, which it has for a function that it drives. A region of the partition is no component's: it lies in the kernel, or in somebody's memory.
     fn dma_pages_of(
         &mut self,
         written: &Located<PciFunction>,
         name: &Located<String>,
         components: &[model::Component],
-    ) -> Option<Option<model::Bank>> {
-        let component = components.iter().find(|component| component.name == name.value)?;
-        let trouble = match component.dma {
-            None => "has no pages for it",
-            Some(_) if !component.devices.contains(&written.name.value) => "does not drive it",
-            Some(bank) => return Some(Some(bank)),
-        };
+        regions: &[Located<Region>],
+    ) -> Option<model::Bank> {
         let function = &written.name.value;
+        let trouble = match components.iter().find(|component| component.name == name.value) {
+            Some(component) if component.dma.is_none() => "this component has no pages for it",
+            Some(component) if !component.devices.contains(function) => "this component does not drive it",
+            Some(component) => return component.dma,
+            None if regions.iter().any(|region| region.name.value == name.value) => "this region is no component's",
+            None => {
+                let known: Vec<&str> = components.iter().map(|component| component.name.as_str()).collect();
+                let message = format!("there is no component `{}`", name.value);
+                self.unknown_word(Code::UnknownRegion, message, name, &known, "the components");
+                return None;
+            }
+        };
         let message = format!("function `{function}` cannot have pages of `{}` for DMA", name.value);
-        let diagnostic = Diagnostic::new(Code::DmaPages, message).at(name.span, format!("this component {trouble}"));
+        let diagnostic = Diagnostic::new(Code::DmaPages, message).at(name.span, trouble);
         let help = format!("of the driver: `devices = [\"{function}\"]` and `dma_bytes = \"64 KiB\"`");
         self.push(diagnostic.help(help));
-        Some(None)
+        None
     }
 
     /// A function that nothing confines: for a trusted partition alone, and a hazard.

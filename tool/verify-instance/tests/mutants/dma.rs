@@ -42,6 +42,7 @@ fn devices(system: &System, index: usize) -> [Device; 2] {
         name: format!("{name}-{index}"),
         physical,
         bytes: PAGE,
+        reaches_all: false,
     })
 }
 
@@ -168,6 +169,32 @@ fn functions_of_two_drivers_are_each_compared() {
     let found = found(&shared);
     assert!(all_of(&found, Code::InstanceStreams), "{found:?}");
     assert!(found[0].message.contains("function 1 of partition 0"), "{found:?}");
+}
+
+/// QV-10: who drives what reaches all RAM can have the kernel written. The instance says so of its driver, and of no other one: for tables of the function that have all of it, and for those of its guest.
+#[test]
+fn what_reaches_all_has_a_driver_that_is_trusted() {
+    let ram = samples::functions().partitions[PARTITION].clone();
+    let all = Reach::Regions(vec![Bank { start: PhysicalAddress(ram.guest_ram.0), bytes: ram.memory_bytes }]);
+    for reach in [Reach::Partition, all] {
+        for (reaches, is_said) in [(true, true), (true, false), (false, true)] {
+            let mut system = sound();
+            if reaches {
+                system.functions[FUNCTIONS[0]].reach = reach.clone();
+            }
+            let mut mutant = Mutant(core::mem::take(instance_of(&mut system)));
+            let rows = (0..4).map(|row| mutant.row::<DeviceRow>(mutant.tables().devices.offset, row));
+            let (place, row) =
+                rows.into_iter().find(|(_, row)| row.physical == GUEST_ECAM.0 + DEVICE).expect("its page");
+            mutant.put(place, &DeviceRow { reaches_all: is_said.into(), ..row });
+            *instance_of(&mut system) = mutant.sealed().0;
+            let found = found(&system);
+            assert!(
+                if reaches == is_said { found.is_empty() } else { all_of(&found, Code::InstanceStreams) },
+                "{reach:?}, {reaches}, {is_said}: {found:?}"
+            );
+        }
+    }
 }
 
 /// A function that no component drives reaches nothing of the instance.

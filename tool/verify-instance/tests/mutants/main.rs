@@ -9,6 +9,7 @@ mod sample;
 mod scheduled;
 mod start;
 mod tool;
+mod words;
 
 use bulkhead_kernel_abi::boot::{
     BindingRow, BootHeader, ComponentRow, DeviceRow, EndPointRow, EntryRow, ExportRow, NameRow, ServerRow, StackRow,
@@ -137,6 +138,32 @@ const CORRUPTIONS: &[Corruption] = &[
     }),
     ("capability to no object", Kind::Capability, |mutant| slot(mutant, |slot| slot.object = 2)),
     ("more rights", Kind::Capability, |mutant| slot(mutant, |slot| slot.rights |= 1 << 6)),
+    ("right to make others' void", Kind::Capability, |mutant| slot(mutant, |slot| slot.rights |= 1 << 7)),
+    ("another component's end point to take from", Kind::Capability, |mutant| {
+        let offset = mutant.tables().capabilities.offset;
+        let ((_, receive), (place, _)) = (mutant.row::<Capability>(offset, 1), mutant.row::<Capability>(offset, 4));
+        mutant.put(place, &receive);
+    }),
+    ("call to who is less trusted", Kind::Capability, |mutant| {
+        let (place, mut row) = mutant.row::<ComponentRow>(mutant.tables().components.offset, 0);
+        row.trust = 1;
+        mutant.put(place, &row);
+        let offset = mutant.tables().capabilities.offset;
+        let ((_, call), (place, _)) = (mutant.row::<Capability>(offset, 6), mutant.row::<Capability>(offset, 2));
+        mutant.put(place, &call);
+    }),
+    ("end point of another component", Kind::Row, |mutant| {
+        let (place, mut row) = mutant.row::<EndPointRow>(mutant.tables().end_points.offset, 0);
+        row.component = 1;
+        mutant.put(place, &row);
+    }),
+    ("thread that takes from another one's end point", Kind::Row, |mutant| threads(mutant, |row| row.end_point = 0)),
+    ("a name that a terminal obeys", Kind::Row, |mutant| {
+        let (place, row) = mutant.row::<ComponentRow>(mutant.tables().components.offset, 0);
+        let mut name = row.name;
+        name[0] = 0x1b;
+        mutant.put(place, &ComponentRow { name, ..row });
+    }),
     ("capability to a foreign thread", Kind::Capability, |mutant| {
         slot(mutant, |slot| {
             *slot = Capability { kind: Object::Thread.number(), rights: 1, object: 2, grant: 1, word: 0 }
@@ -226,7 +253,7 @@ const CORRUPTIONS: &[Corruption] = &[
     ("fewer pages for DMA than are mapped", Kind::Dma, |mutant| for_dma(mutant, |row| row.pages = 1)),
     ("pages for DMA at another address", Kind::Dma, |mutant| for_dma(mutant, |row| row.address += 0x1000)),
     ("pages for DMA of nobody", Kind::Dma, |mutant| for_dma(mutant, |row| row.component = 99)),
-    ("bits in the row of pages for DMA", Kind::Dma, |mutant| for_dma(mutant, |row| row.reserved = 1)),
+    ("bits in the row of pages for DMA", Kind::Dma, |mutant| for_dma(mutant, |row| row.reaches_all = 1)),
     ("pages for DMA twice", Kind::Dma, |mutant| {
         let (_, row) = mutant.row::<DeviceRow>(mutant.tables().devices.offset, 1);
         device(mutant, |first| *first = DeviceRow { pages: 1, ..row });
@@ -254,6 +281,7 @@ const CORRUPTIONS: &[Corruption] = &[
     ("the kernel as registers", Kind::Device, |mutant| registers(mutant, LOAD)),
     ("a device without registers", Kind::Device, |mutant| device(mutant, |row| row.pages = 0)),
     ("registers beyond their addresses", Kind::Device, |mutant| device(mutant, |row| row.pages = u32::MAX)),
+    ("registers with bits that mean nothing", Kind::Device, |mutant| device(mutant, |row| row.reaches_all = 2)),
     ("edge of another kind", Kind::Row, |mutant| binding(mutant, 0, |row| row.edge = 2)),
     ("binding to no end point", Kind::Row, |mutant| binding(mutant, 1, |row| row.end_point = 1)),
     ("wire that nobody pays for", Kind::Wire, |mutant| wire(mutant, |row| row.server = 4)),

@@ -144,7 +144,12 @@ fn with_wires(wires: Vec<Wire>, remote: Capability, ports: Vec<Port>) -> Vec<u8>
             Component {
                 has_accounts: true,
                 floating_point: true,
-                devices: vec![Device { name: "gpio".to_owned(), physical: REGISTERS, bytes: 0x1000 }],
+                devices: vec![Device {
+                    name: "gpio".to_owned(),
+                    physical: REGISTERS,
+                    bytes: 0x1000,
+                    reaches_all: false,
+                }],
                 ..component("first", 2, vec![Capability::NULL, capability(Kind::Receive), capability(Kind::Interrupt)])
             },
             Component { dma_bytes: 0x2000, ..component("second", 1, vec![Capability::NULL, remote]) },

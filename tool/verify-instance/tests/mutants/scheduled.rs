@@ -27,7 +27,7 @@ const SLOTS: [(Object, u8, u16); 5] = [
     (Object::Band, right::USE, 0),
 ];
 
-fn sample() -> Vec<u8> {
+pub(crate) fn sample() -> Vec<u8> {
     let (kernel, program) = (kernel(), program());
     let component = |name: &str, servers: &[u16], capabilities: Vec<Capability>| Component {
         name: name.to_owned(),

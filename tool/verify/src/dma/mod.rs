@@ -15,7 +15,7 @@ mod tests;
 
 pub(crate) use plans::{Devices, Function};
 pub use streams::Reached;
-pub(crate) use streams::{OwnTables, Streams, areas, check as streams};
+pub(crate) use streams::{Master, Streams, areas, check as streams};
 
 use crate::area::overlap;
 use crate::code::Code;

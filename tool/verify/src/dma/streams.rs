@@ -40,16 +40,16 @@ pub(crate) struct Streams {
     pub(crate) tables: Vec<(usize, u64)>,
     /// Descriptors: where they are, and what their tables reach.
     descriptors: BTreeMap<u64, Vec<Range<u64>>>,
-    /// What of RAM each function reaches whose tables are its own.
-    pub(crate) own: Vec<OwnTables>,
+    /// What of RAM each function reaches that does not abort.
+    pub(crate) functions: Vec<Master>,
     /// What functions reach, in the order of their streams.
     pub(crate) reaches: Vec<Reached>,
     /// Bytes of the file that were read: start and length.
     pub(crate) used: Vec<(u64, u64)>,
 }
 
-/// What of RAM a function reaches by tables of its own, by the addresses that its partition knows it by.
-pub(crate) struct OwnTables {
+/// A function, and what of RAM it reaches, by the addresses that its partition knows it by.
+pub(crate) struct Master {
     pub(crate) function: Function,
     pub(crate) ranges: Vec<Range<u64>>,
     /// They are all of its partition's RAM: nothing is to be confined.
@@ -190,7 +190,7 @@ impl Reader<'_, '_> {
         self.streams.descriptors.insert(descriptor, ranges.clone());
         self.streams.reaches.push(reached(partition, function, bytes, false));
         let (function, is_all) = (function.clone(), bytes == ram_bytes(partition));
-        self.streams.own.push(OwnTables { function, ranges, is_all });
+        self.streams.functions.push(Master { function, ranges, is_all });
     }
 
     /// Every run leads where the partition's own RAM is, and nowhere else. Returns what of it that is.
@@ -239,6 +239,8 @@ fn stage_2(
         format!("{}: the entry of its stream ({entry:x?}) is not {expected:x?}", function.name())
     });
     streams.reaches.push(reached(partition, function, ram_bytes(partition), true));
+    let ranges = partition.plan.ram().iter().map(|ram| ram.guest.0..ram.guest.0.saturating_add(ram.bytes)).collect();
+    streams.functions.push(Master { function: function.clone(), ranges, is_all: true });
 }
 
 fn ram_bytes(partition: &Partition) -> u64 {

@@ -9,17 +9,18 @@
 use super::DEVICE_BYTES;
 use crate::area::overlap;
 use crate::code::Code;
-use crate::dma::OwnTables;
+use crate::dma::Master;
 use crate::finding::Findings;
 use crate::image::Partition;
 use bulkhead_guest_abi::guest::GUEST_ECAM;
 use bulkhead_verify_instance::{Component, Summary};
 use std::ops::Range;
 
-/// Compares what each function of a partition reaches with the pages of its driver, and who has its registers with the driver. One that reaches all RAM is in the report as such: its driver is trusted.
+/// Compares what each function of a partition reaches with the pages of its driver, and who has its registers with the driver. One that reaches all RAM, by tables of its own or by those of its guest, has a
+/// driver that the instance says is trusted with it: such a driver is a part of the kernel, and nobody becomes that by tables of the partition alone.
 pub(super) fn check(
     partition: &Partition,
-    functions: &[OwnTables],
+    functions: &[Master],
     summary: &Summary,
     place: &str,
     findings: &mut Findings,
@@ -30,6 +31,12 @@ pub(super) fn check(
         let name = driver.map_or("no component".to_owned(), |driver| format!("`{}`", driver.name));
         let place = format!("{place}{}", one.function.name());
         registers(one, driver, summary, &format!("{place} is told by component"), findings);
+        let mut devices = driver.iter().flat_map(|driver| &driver.devices);
+        let is_trusted = devices.any(|device| device.reaches_all && device.physical == page);
+        findings.require(one.is_all == is_trusted, Code::InstanceStreams, || {
+            let reach = if one.is_all { "reaches all RAM" } else { "does not reach all RAM" };
+            format!("{place} {reach}, and the instance says otherwise of its driver ({name})")
+        });
         if one.is_all {
             continue;
         }
@@ -48,7 +55,7 @@ pub(super) fn check(
 }
 
 /// Registers of a function that a guest sees are its driver's alone.
-fn registers(one: &OwnTables, driver: Option<&Component>, summary: &Summary, place: &str, findings: &mut Findings) {
+fn registers(one: &Master, driver: Option<&Component>, summary: &Summary, place: &str, findings: &mut Findings) {
     let others = || summary.components.iter().filter(|component| driver.is_none_or(|it| !std::ptr::eq(it, *component)));
     for (_, bar) in one.function.bars().filter(|(_, bar)| bar.guest.0 != 0) {
         let seen = bar.guest.0..bar.guest.0.saturating_add(bar.bytes);
