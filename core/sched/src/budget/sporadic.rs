@@ -197,21 +197,18 @@ impl Sporadic {
     /// When the parameters contradict each other ([`BudgetError`]). The server is as before then.
     #[cfg(any(not(target_os = "none"), feature = "kernel"))]
     pub fn reconfigure(&mut self, parameters: SporadicParameters, now: u64) -> Result<(), BudgetError> {
-        let mut changed = Self::new(parameters, now)?;
+        // In place: to copy the ring takes longer than all else.
+        let slack_ticks = Self::new(parameters, now)?.slack_ticks;
+        let date_ticks = self.head.date_ticks;
         let amount_ticks = self.head.amount_ticks.min(parameters.budget_ticks);
-        changed.head = Chunk { date_ticks: self.head.date_ticks, amount_ticks };
+        self.head = Chunk { date_ticks, amount_ticks };
+        (self.followers, self.first, self.slack_ticks, self.parameters) = (0, 0, slack_ticks, parameters);
         let rest_ticks = parameters.budget_ticks.saturating_sub(amount_ticks);
         if rest_ticks > 0 {
             // From the date at which the head can really be used, not from one long ago.
-            let from_ticks = self.head.date_ticks.max(now);
-            changed.give_back(from_ticks.saturating_add(parameters.period_ticks), rest_ticks);
+            self.give_back(date_ticks.max(now).saturating_add(parameters.period_ticks), rest_ticks);
         }
-        changed.remove_sliver(false);
-        #[cfg(feature = "mutants")]
-        {
-            changed.mutant = self.mutant;
-        }
-        *self = changed;
+        self.remove_sliver(false);
         Ok(())
     }
 
