@@ -170,54 +170,69 @@ impl<'a> Text<'a> {
             self.write_name(machine, component);
         }
         self.is_within_line = *last != b'\n';
-        // As a whole where it is one line.
-        if !others.iter().any(|byte| *byte < b' ' || *byte >= DELETE) && (*last == b'\n' || !is_control(*last)) {
-            return machine.write_console(text);
-        }
-        let (mut lines, mut continued, mut before) = (Lines::new(), 0_u32, 0);
-        for byte in text {
-            let is_too_many = *byte == b'\n' && continued >= MOST_CONTINUED;
-            let byte = if is_control(*byte) || is_too_many { b'?' } else { *byte };
-            if before == b'\n' && byte != b'\n' {
-                lines.push(b'|');
-                lines.push(b' ');
-                continued = continued.saturating_add(1);
-            }
-            lines.push(byte);
-            before = byte;
-        }
-        self.is_within_line = before != b'\n';
-        machine.write_console(lines.text());
+        // As a whole where it is one line; what is in front of the first of other bytes as well, so that none is looked at twice.
+        let is_plain = |byte: &u8| matches!(*byte, b' '..DELETE);
+        let plain = match others.iter().position(|byte| !is_plain(byte)) {
+            None if shown(*last, true) == *last => return machine.write_console(text),
+            plain => plain.unwrap_or(others.len()),
+        };
+        let Some((before, rest)) = text.split_at_checked(plain) else { return };
+        machine.write_console(before);
+        self.is_within_line = print_continued(machine, rest) != b'\n';
     }
 
     fn write_name<M: KernelMachine>(&self, machine: &mut M, component: u16) {
-        let mut name = Lines::new();
-        name.push(b'[');
+        machine.write_console(b"[");
         match self.rows.get(usize::from(component)) {
-            Some(row) => row.name.iter().filter(|byte| **byte != 0).for_each(|byte| name.push(*byte)),
+            // Where it lies: nobody looks for interrupts meanwhile.
+            Some(row) => machine.write_console(row.name.split(|byte| *byte == 0).next().unwrap_or(&[])),
             None => {
-                b"process ".iter().for_each(|byte| name.push(*byte));
+                machine.write_console(b"process ");
                 // Of 64 components two digits tell it.
-                for digit in [component / 10 % 10, component % 10] {
-                    name.push(b'0'.wrapping_add(digit as u8));
-                }
+                let digit = |number: u16| b'0'.wrapping_add((number % 10) as u8);
+                machine.write_console(&[digit(component / 10), digit(component)]);
             }
         }
-        name.push(b']');
-        name.push(b' ');
-        machine.write_console(name.text());
+        machine.write_console(b"] ");
     }
 }
 
-/// Text that is put together: room for what one `print` comes to on a UART, but for the name.
+/// Prints what may have line ends and controls, in the middle of a line; returns the last byte as it is shown.
+fn print_continued<M: KernelMachine>(machine: &mut M, text: &[u8]) -> u8 {
+    let mut bytes = [0; LINES_BYTES];
+    let (mut places, mut continued, mut before) = (bytes.iter_mut(), 0_u32, 0);
+    let mut push = |byte: u8| {
+        if let Some(place) = places.next() {
+            *place = byte;
+        }
+    };
+    for byte in text {
+        let byte = shown(*byte, continued < MOST_CONTINUED);
+        if before == b'\n' && byte != b'\n' {
+            push(b'|');
+            push(b' ');
+            continued = continued.saturating_add(1);
+        }
+        push(byte);
+        before = byte;
+    }
+    let used = LINES_BYTES.saturating_sub(places.len());
+    machine.write_console(bytes.get(..used).unwrap_or(&[]));
+    before
+}
+
+/// What one `print` comes to on a UART, but for the name.
+const LINES_BYTES: usize = PRINT_BYTES + 2 * MOST_CONTINUED as usize;
+
+/// Text that is put together.
 struct Lines {
-    bytes: [u8; PRINT_BYTES + 2 * MOST_CONTINUED as usize],
+    bytes: [u8; LINES_BYTES],
     used: usize,
 }
 
 impl Lines {
     const fn new() -> Self {
-        Self { bytes: [0; PRINT_BYTES + 2 * MOST_CONTINUED as usize], used: 0 }
+        Self { bytes: [0; LINES_BYTES], used: 0 }
     }
 
     fn push(&mut self, byte: u8) {
@@ -232,10 +247,15 @@ impl Lines {
     }
 }
 
-/// What a terminal may not show but obey: it could go back to where the name is. Ends of lines and tabs do no harm. Above ASCII are controls as well (ECMA-48, 5.3: 0x80 to
-/// 0x9f, where 0x9b is what ESC and `[` are), as bytes or, behind 0xc2, in UTF-8; which of them a terminal takes, nobody here knows, so it is sent none of these bytes.
-fn is_control(byte: u8) -> bool {
-    byte < b' ' && byte != b'\n' && byte != b'\t' || byte >= DELETE
+/// A byte as a UART is sent it. What a terminal may not show but obey becomes `?`: it could go back to where the name is. Ends of lines, of which some may be, and tabs do no harm. Above
+/// ASCII are controls as well (ECMA-48, 5.3: 0x80 to 0x9f, where 0x9b is what ESC and `[` are), as bytes or, behind 0xc2, in UTF-8; which of them a terminal takes, nobody here knows,
+/// so it is sent none of these bytes.
+const fn shown(byte: u8, may_end: bool) -> u8 {
+    match byte {
+        b' '..DELETE | b'\t' => byte,
+        b'\n' if may_end => byte,
+        _ => b'?',
+    }
 }
 
 /// Prints a number in hexadecimal, without leading zeros.

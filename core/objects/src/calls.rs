@@ -462,11 +462,9 @@ fn may_wait<W: World>(world: &W, flags: u64, deadline_ticks: u64) -> Result<(), 
 }
 
 fn print<W: World>(world: &mut W, component: u16, [length, registers @ ..]: [u64; 8]) -> Result<(), Code> {
-    let mut bytes = [0; PRINT_BYTES];
-    for (to, register) in bytes.chunks_exact_mut(8).zip(registers) {
-        to.copy_from_slice(&register.to_le_bytes());
-    }
+    const { assert!(PRINT_BYTES == 7 * size_of::<u64>()) };
+    let bytes = registers.map(u64::to_le_bytes);
     let length = usize::try_from(length).map_err(|_| Code::BadArgument)?;
-    let text = bytes.get(..length).ok_or(Code::BadArgument)?;
+    let text = bytes.as_flattened().get(..length).ok_or(Code::BadArgument)?;
     if world.print(component, text) { Ok(()) } else { Err(Code::Busy) }
 }

@@ -5,7 +5,7 @@ use bulkhead_run::End;
 use bulkhead_run::command::{stats_json, stats_text};
 use bulkhead_system_tests::kernel::run_bare;
 
-/// One that prints 400 times as much as a call takes, with lines that are somebody else's, and a more important one that prints ten.
+/// One that prints 400 times as much as a call takes, with lines that are somebody else's, and a more important one that prints eight.
 const TEXT: &str = r#"version = 1
 server = [{ name = "quiet", budget = "2 ms", period = "10 ms" }, { name = "rest" }]
 
@@ -20,9 +20,9 @@ program = "component:probe.elf"
 threads = [{ name = "main", server = "rest", argument = 140 }]
 "#;
 
-/// What the quiet one prints: more than a call takes, so in parts between which the other one prints.
+/// What the quiet one prints: in each line more than a call takes, so in parts between which the other one prints, and in all no more than its share.
 fn quiet() -> Vec<String> {
-    (0..10).map(|number| format!("line {number} of ten, one each half millisecond, and nobody has cut it")).collect()
+    (0..8).map(|number| format!("line {number} of eight, one each half millisecond, and none is cut")).collect()
 }
 
 /// In a partition each line is of one component, and who prints without end neither takes the others' room nor is uncounted.
@@ -56,7 +56,7 @@ fn lines_on_the_board_say_who_printed_them() {
     let text = String::from_utf8_lossy(machine.serial_text()).into_owned();
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let count = |wanted: &str| lines.iter().filter(|line| **line == wanted).count();
-    assert_eq!((count("[hog] [quiet] line 3 of ten"), count("| kernel: component 0x0, fault 0x1")), (400, 400));
+    assert_eq!((count("[hog] [quiet] line 3 of all"), count("| kernel: component 0x0, fault 0x1")), (400, 400));
     let of_quiet: Vec<_> = lines.iter().filter_map(|line| line.strip_prefix("[quiet] ")).collect();
     assert_eq!(of_quiet, quiet());
     assert_eq!(lines.iter().filter(|line| !line.is_empty() && !line.starts_with(['[', '|'])).count(), 0);
