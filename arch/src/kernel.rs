@@ -135,6 +135,11 @@ pub trait KernelMachine {
     fn disable_interrupt(&mut self, intid: Intid);
     /// An interrupt waits to be acknowledged (ISR_EL1).
     fn is_interrupted(&self) -> bool;
+
+    /// The same between two slices of work, which take time on a core of a test as well.
+    fn is_interrupted_behind_slice(&mut self) -> bool {
+        self.is_interrupted()
+    }
     /// Acknowledges the most urgent pending interrupt; a special number when there is none.
     fn acknowledge(&mut self) -> Intid;
     /// Drops the running priority of an acknowledged interrupt, which stays active: the controller masks it.

@@ -308,7 +308,9 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     let _ = self.outside.servers.advance(now);
                     // It rang for the slice before, perhaps, or was set while only more important dates mattered.
                     self.set_timer(chosen);
-                    self.take_interrupts();
+                    if self.outside.machine.is_interrupted_behind_slice() {
+                        self.take_interrupts();
+                    }
                 }
                 // It asked for somebody who is no more.
                 Choice::Nobody => self.outside.servers.block(server),

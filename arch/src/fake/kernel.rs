@@ -55,7 +55,7 @@ pub struct FakeCore {
     pub stays: BTreeMap<u16, u64>,
     /// How long it takes to acknowledge an interrupt.
     pub acknowledging_ticks: u64,
-    /// How long it takes to look for an interrupt that is not there.
+    /// How long a slice takes, and the look behind it for an interrupt that is not there.
     pub looking_ticks: u64,
     /// How long it takes to load an address space.
     pub loading_ticks: u64,
@@ -178,12 +178,17 @@ impl KernelMachine for FakeCore {
         self.signalled().is_some()
     }
 
+    fn is_interrupted_behind_slice(&mut self) -> bool {
+        let is_interrupted = self.is_interrupted();
+        if !is_interrupted {
+            self.now_ticks += self.looking_ticks;
+        }
+        is_interrupted
+    }
+
     fn acknowledge(&mut self) -> Intid {
         assert_eq!(self.running, None, "the priority of the one before was not dropped");
-        let Some(intid) = self.signalled() else {
-            self.now_ticks += self.looking_ticks;
-            return Intid::NONE;
-        };
+        let Some(intid) = self.signalled() else { return Intid::NONE };
         if !self.ringing.contains(&intid) {
             self.pending.remove(&intid);
         }

@@ -1,9 +1,9 @@
 //! Building a process, in slices of one page or a few slots (`kernel.md` 7; QV-E6).
 
-use crate::calls::{Answer, Reply, values};
+use crate::calls::{Answer, values};
 use crate::process::Part;
 use crate::space::{output, page_word};
-use crate::{ComponentState, Objects, Phase, Process, Sliced, World};
+use crate::{ComponentState, Objects, Phase, Process, World};
 use bulkhead_kernel_abi::boot::ProgramRow;
 use bulkhead_kernel_abi::call::ComponentOperation;
 use bulkhead_kernel_abi::capability::right;
@@ -24,7 +24,6 @@ impl Objects<'_> {
         x: [u64; 8],
         to: u64,
     ) -> Answer {
-        let life = self.component(child).map_or(0, |one| one.counters.life);
         loop {
             let done = self.build_slice(world, component, child, x);
             let done =
@@ -33,9 +32,7 @@ impl Objects<'_> {
                 );
             match done {
                 Ok(true) => break,
-                Ok(false) if world.is_interrupted() => {
-                    return Ok(Reply::Again(Sliced { component: child, life, ..Sliced::NONE }));
-                }
+                Ok(false) if world.is_interrupted() => return Ok(self.continues_to_build(child)),
                 Ok(false) => {}
                 Err(code) => {
                     self.end_without_call(world, child, ComponentState::Free, self.running);

@@ -16,7 +16,7 @@
 //! Rejected: copying at the first store. A store would have a price that nobody sees at the call, and could fail.
 
 use crate::boot::ASID_SHIFT;
-use crate::calls::{Answer, values};
+use crate::calls::{Answer, Reply, values};
 use crate::quota::Share;
 use crate::space::PAGE;
 use crate::{Component, ComponentState, Counters, Objects, Sliced, Thread, ThreadState, WORN, World};
@@ -266,6 +266,9 @@ impl Objects<'_> {
                 let child = self.begin_process(world, component, [quota, payer, to, share], program.pages)?;
                 let start = [program.entry, COMPONENT_STACKS, x[1].wrapping_shr(PROGRAM_BITS)];
                 self.prepare(child, number, Phase::Program, start);
+                if world.is_interrupted() {
+                    return Ok(self.continues_to_build(child));
+                }
                 child
             }
         };
@@ -284,10 +287,19 @@ impl Objects<'_> {
                 let start = self.thread(self.running).map_or([0; 3], |one| one.start);
                 let child = self.begin_process(world, component, [quota, payer, to, share], need)?;
                 self.prepare(child, parent.program, Phase::Copy, start);
+                if world.is_interrupted() {
+                    return Ok(self.continues_to_build(child));
+                }
                 child
             }
         };
         self.build(world, component, child, x, to)
+    }
+
+    /// An interrupt waits: the call is made again, and continues with this process.
+    pub(crate) fn continues_to_build(&self, child: u16) -> Reply {
+        let life = self.component(child).map_or(0, |one| one.counters.life);
+        Reply::Again(Sliced { component: child, life, ..Sliced::NONE })
     }
 
     /// The process that the interrupted call of the thread that runs was making.

@@ -25,8 +25,8 @@ const PAGE_BITS: u64 = VALID | 1 << 2 | 3 << 8 | 1 << 10 | 1 << 11 | 1 << 6 | 1 
 const READ_ONLY: u64 = 1 << 7;
 /// UXN.
 const EXECUTE_NEVER: u64 = 1 << 54;
-/// Entries that a slice looks at.
-const ENTRIES_AT_ONCE: u32 = 32;
+/// Entries that a slice looks at, beside which it copies a page and makes tables for it, or takes as many tables out.
+const ENTRIES_AT_ONCE: u32 = 16;
 /// Entries of a group ([`crate::Page::groups`]), as a shift.
 const GROUP_SHIFT: u32 = 3;
 /// One past the last place of an address space: each is an entry of the second level and one of the third.

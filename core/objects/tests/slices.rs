@@ -106,7 +106,7 @@ fn an_exec_is_one_slice_for_each_choice() {
             check_pool(b);
         }
         assert_eq!(b.pick(0), Some(me));
-        assert_eq!(slices, 11, "what is taken apart, and what is put there");
+        assert_eq!(slices, 12, "what is taken apart, and what is put there");
     });
 }
 

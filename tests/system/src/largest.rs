@@ -311,7 +311,8 @@ fn processes(program: &[u8], kernel: &[u8]) -> Vec<u8> {
 }
 
 /// The instances that count.
-fn images() -> [Vec<u8>; 3] {
+#[must_use]
+pub fn images() -> [Vec<u8>; 3] {
     let (program, kernel) = (guest("kernel/largest.elf"), guest("kernel/kernel.elf"));
     [calls(&program, &kernel), scheduler(&program, &kernel), processes(&program, &kernel)]
 }
