@@ -473,7 +473,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     fn take_of_device(&mut self, intid: Intid) {
         match self.objects.binding_of(intid.0) {
             Some(binding) => {
-                self.outside.arm_next(intid);
+                self.outside.arm_next(binding);
                 self.objects.top_half(&mut self.outside, binding);
                 let server = self.objects.payer_of(binding);
                 self.record_top_half(intid, server);

@@ -38,10 +38,10 @@ impl<'a, M: KernelMachine> Outside<'a, M> {
     pub(crate) fn enable(&mut self, tables: &Tables<'_>) {
         self.machine.enable_interrupt(Intid::VIRTUAL_TIMER);
         self.date_ticks = self.machine.counter_ticks();
-        for row in tables.bindings {
+        for (number, row) in (0..u16::MAX).zip(tables.bindings) {
             self.machine.set_edge(Intid(row.intid), row.edge != 0);
             self.machine.enable_interrupt(Intid(row.intid));
-            self.arm_next(Intid(row.intid));
+            self.arm_next(number);
         }
         for doorbell in self.wires.doorbells() {
             self.machine.set_edge(doorbell, true);
@@ -50,10 +50,10 @@ impl<'a, M: KernelMachine> Outside<'a, M> {
         self.look_at_wires();
     }
 
-    /// Arms the periodic timer for its next date, if the interrupt is its: on an absolute grid, so a late top half makes no later date, and dates
+    /// Arms the periodic timer for its next date, if the binding is its: on an absolute grid, so a late top half makes no later date, and dates
     /// that passed while it was held are one.
-    pub(crate) fn arm_next(&mut self, intid: Intid) {
-        let row = self.bindings.iter().find(|row| row.intid == intid.0);
+    pub(crate) fn arm_next(&mut self, binding: u16) {
+        let row = self.bindings.get(usize::from(binding));
         let Some(period_ticks) = row.map(|row| row.period_ticks).filter(|period| *period != 0) else { return };
         let late = self.machine.counter_ticks().saturating_sub(self.date_ticks);
         let periods = late.checked_div(period_ticks).unwrap_or(0).saturating_add(1);

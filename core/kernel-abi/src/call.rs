@@ -114,7 +114,7 @@ calls! {
     }
     /// Handles an interrupt.
     Interrupt = 8, "interrupt", operations InterruptOperation "Operations of `interrupt`." {
-        /// The driver has done with it: the controller may raise it again.
+        /// The driver has done with it: the controller may raise it again. `Denied` to a thread on the time of another server than that which pays for it.
         Done = 0, "done",
             (1 "slot of an Interrupt") -> () [Denied Busy] Constant;
         /// The next one is the caller's.

@@ -5,6 +5,9 @@
 //! instead, because one that is held makes every other one dearer. Either way it comes again when the driver says `done`, which it can say when
 //! its budget is back: so a storm costs what its server's budget allows, and one top half per replenishment.
 //!
+//! Only who runs on that server's time says it. A thread of the driver's component on a more important server, or a caller inside, would else have top halves paid by a server that
+//! is behind those whom they interrupt: its own time is in their bounds, and what another one pays for is not, even as a debt.
+//!
 //! Rejected: to unmask it already when the budget comes back. A device that still rings would be heard a second time before its driver has
 //! looked at the first, and the kernel would have to know of each budget that comes back whose interrupts it masked.
 //!
@@ -158,9 +161,13 @@ impl Objects<'_> {
         }
     }
 
-    /// The driver has done with it.
-    pub(crate) fn interrupt_done<W: World>(&mut self, world: &mut W, number: u16) -> Result<(), Code> {
+    /// The driver has done with it; `server` is the one whose time it says so on.
+    pub(crate) fn interrupt_done<W: World>(&mut self, world: &mut W, number: u16, server: u16) -> Result<(), Code> {
         let binding = self.binding(number)?;
+        // Who is behind its server is interrupted once while it runs: again is for time that is in their bounds.
+        if binding.server != server {
+            return Err(Code::Denied);
+        }
         match core::mem::take(&mut binding.hold) {
             Hold::Idle => return Err(Code::Busy),
             Hold::Held => world.deactivate(binding.intid),

@@ -269,7 +269,7 @@ impl Objects<'_> {
         let binding = self.object_of(component, slot, Kind::Interrupt, rights)?;
         let own = self.thread(self.running).map_or(NONE, |thread| thread.server);
         nothing(match operation {
-            InterruptOperation::Done => self.interrupt_done(world, binding),
+            InterruptOperation::Done => self.interrupt_done(world, binding, own),
             InterruptOperation::Expect => self.expect(binding, own, true),
             InterruptOperation::Cancel => self.expect(binding, own, false),
             InterruptOperation::Serve => self.serve(world, binding, client, false),

@@ -139,12 +139,31 @@ fn an_interrupt_whose_driver_cannot_run_is_masked() {
         assert_eq!((b.objects.room().bindings[0].hold, b.world.masked.len()), (Hold::Idle, 0));
         // Held, and then the budget ends; the driver is done with it later.
         b.objects.top_half(&mut b.world, 0);
-        b.objects.out_of_budget(&mut b.world, 0);
-        assert_eq!(b.objects.room().bindings[0].hold, Hold::Held, "another server's");
         b.objects.out_of_budget(&mut b.world, 1);
+        assert_eq!(b.objects.room().bindings[0].hold, Hold::Held, "another server's");
+        b.objects.out_of_budget(&mut b.world, 0);
         assert_eq!((b.objects.room().bindings[0].hold, b.world.masked.contains(&40)), (Hold::Masked, true));
         assert_eq!(b.call(Call::Interrupt, &[0, INTERRUPT]), Code::Ok);
         assert_eq!((b.objects.room().bindings[0].hold, b.world.masked.len()), (Hold::Idle, 0));
+    });
+}
+
+/// QV-35, QV-22: top halves are its server's to pay, so nobody has them come again on the time of another one, who may be in front of those that they interrupt.
+#[test]
+fn only_who_pays_for_an_interrupt_has_it_come_again() {
+    let mut rows = Rows::new();
+    rows.bindings[0].server += 1;
+    bench_of(&rows, |b| {
+        b.start(&[4]);
+        b.pick(0);
+        assert_eq!(b.call(Call::Interrupt, &[0, INTERRUPT]), Code::Denied, "none came");
+        for has_budget in [true, false] {
+            b.world.has_budget = has_budget;
+            b.objects.top_half(&mut b.world, 0);
+            let before = b.objects.room().bindings[0];
+            assert_eq!(b.call(Call::Interrupt, &[0, INTERRUPT]), Code::Denied, "another one pays");
+            assert_eq!(b.objects.room().bindings[0], before, "nothing has changed");
+        }
     });
 }
 
@@ -197,14 +216,14 @@ fn a_request_is_charged_to_the_client_that_expects_it() {
         b.start(&[0]);
         b.pick(0);
         b.objects.top_half(&mut b.world, 0);
-        assert_eq!(b.world.requests, [(1, 2, true)], "the default client");
+        assert_eq!(b.world.requests, [(0, 2, true)], "the default client");
         assert_eq!(interrupt(b, 4, 2), Code::Ok, "finish");
         assert_eq!(interrupt(b, 4, 2), Code::Busy);
         assert_eq!(interrupt(b, 2, 0), Code::Busy, "nothing to cancel");
         assert_eq!(interrupt(b, 1, 0), Code::Ok, "expect, as server 0");
         assert_eq!(interrupt(b, 1, 0), Code::Full);
         b.objects.top_half(&mut b.world, 0);
-        assert_eq!(b.world.requests, [(1, 0, true)]);
+        assert_eq!(b.world.requests, [(0, 0, true)]);
         assert_eq!(b.objects.room().bindings[0].expecting, 0, "it came");
         assert_eq!(interrupt(b, 1, 0), Code::Ok);
         assert_eq!(interrupt(b, 2, 0), Code::Ok, "cancelled");

@@ -291,7 +291,8 @@ static inline uint64_t bulkhead_receive(uint64_t slot, uint64_t deadline_ticks, 
     return words[0];
 }
 
-/* Tells the kernel that a held interrupt of a slot is served: it may come again. BULKHEAD_BUSY when it is not held. */
+/* Tells the kernel that a held interrupt of a slot is served: it may come again. BULKHEAD_BUSY when it is not held,
+ * BULKHEAD_DENIED to a thread on the time of another server than that which pays for it. */
 static inline uint64_t bulkhead_interrupt_done(uint64_t slot) {
     uint64_t words[8] = {BULKHEAD_INTERRUPT_DONE, slot};
     bulkhead_call(BULKHEAD_CALL_INTERRUPT, words);

@@ -95,7 +95,8 @@ fn interrupt(operation: InterruptOperation, slot: u64, client: u64) -> Result<()
 /// Tells the kernel that the interrupt of a slot is served: it may come again. Who was begun again says it first, since the kernel has masked it.
 ///
 /// # Errors
-/// `Busy` when it is neither held nor masked: it may come already.
+/// `Busy` when it is neither held nor masked: it may come already. `Denied` to a thread that runs on the time of another server than that which pays for the interrupt: the one of the
+/// thread that takes its signal.
 pub fn interrupt_done(slot: u64) -> Result<(), Code> {
     interrupt(InterruptOperation::Done, slot, 0)
 }

@@ -214,7 +214,7 @@ pub(crate) struct Rows {
     pub(crate) servers: Vec<ServerRow>,
     pub(crate) schedulers: Vec<SchedulerRow>,
     pub(crate) end_points: Vec<EndPointRow>,
-    bindings: Vec<BindingRow>,
+    pub(crate) bindings: Vec<BindingRow>,
     /// As many as the host made: their rows are the fake's.
     tcaps: Vec<TcapRow>,
     quotas: Vec<QuotaRow>,
@@ -269,7 +269,7 @@ impl Rows {
             clients: 5,
             intid,
             end_point,
-            server: 1,
+            server: 0,
             default_client: 2,
             ..Default::default()
         };
