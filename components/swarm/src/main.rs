@@ -6,6 +6,7 @@
 #![no_main]
 
 use bulkhead_component::call::{counter_ticks, receive};
+use bulkhead_component::driver::interrupt_done;
 use bulkhead_component::println;
 use bulkhead_component::schedule::{claim, create_server, delegate, destroy_server, events, switch};
 use bulkhead_component::task;
@@ -36,6 +37,15 @@ const WANTS: u64 = 9;
 const MAY: u64 = 10;
 /// Makes random calls.
 const ACTS: u64 = 11;
+/// Says without an end that an interrupt is served which it does not take.
+const RINGS: u64 = 12;
+/// Serves the interrupt.
+const SERVES: u64 = 13;
+/// Looks at the counter all the time, and says for how long it was away.
+const LOOKS: u64 = 14;
+
+const INTERRUPT: u64 = 3;
+const RECEIVE: u64 = 4;
 
 const OWN_CLAIM: u64 = 1;
 const BAND: u64 = 2;
@@ -65,6 +75,9 @@ fn main(argument: u64) {
         WANTS => want(),
         MAY => may(count, times),
         ACTS => random::act(argument),
+        RINGS => ring(times),
+        SERVES => serve(),
+        LOOKS => look(count, times),
         _ => {}
     }
 }
@@ -87,6 +100,37 @@ fn wake(count: u64, times: u64) {
     }
     stop_threads(count);
     println!("woken: {latest}");
+}
+
+/// Looks for that many milliseconds: the longest time between two looks is that of the others.
+fn look(count: u64, milliseconds: u64) {
+    // Until all others have begun.
+    let _ = receive(0, counter_ticks() + 40 * MILLISECOND);
+    let (mut before, mut longest) = (counter_ticks(), 0);
+    let end_ticks = before + milliseconds * MILLISECOND;
+    while before < end_ticks {
+        let now = counter_ticks();
+        longest = longest.max(now - before);
+        before = now;
+    }
+    stop_threads(count);
+    println!("away: {longest}");
+}
+
+fn serve() {
+    while receive(RECEIVE, 0).is_ok() {
+        let _ = interrupt_done(INTERRUPT);
+    }
+}
+
+fn ring(times: u64) {
+    let mut rung = 0;
+    loop {
+        for _ in 0..times {
+            rung += u64::from(interrupt_done(INTERRUPT).is_ok());
+        }
+        println!("rung {rung}");
+    }
 }
 
 /// Gives each claim a part; returns when the first one's ends, which may be over already.

@@ -1,5 +1,6 @@
 //! Doorbells that ring as often as their limiters let them, on the kernel's own scheduler: with any payer, no server waits longer than its bound with the
-//! term for limited interrupts says, and without that term some do (CH-32, CH-37; `real-time.md` 4.2).
+//! term for limited interrupts says, and without that term some do (CH-32, CH-37; `real-time.md` 4.2). The same of interrupts that ring again when their driver has run, whose server is
+//! behind those that they interrupt (QV-35).
 
 #[path = "../../sched/tests/support/random.rs"]
 mod random;
@@ -59,6 +60,26 @@ impl Wire {
     }
 }
 
+/// The interrupt of a driver.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    cost: u64,
+    /// The driver's server.
+    payer: u8,
+    /// It may ring.
+    is_armed: bool,
+}
+
+impl Line {
+    /// At any instant, and at the worst one at the latest. The driver, which ran on its own time then, may have said that it may ring again.
+    fn rings(&mut self, random: &mut Random, is_worst: bool, ran: Option<u8>) -> bool {
+        self.is_armed |= ran == Some(self.payer) && random.flip();
+        let rings = self.is_armed && (is_worst || random.below(8) == 0);
+        self.is_armed &= !rings;
+        rings
+    }
+}
+
 fn budget(rule: &Rule) -> Budget {
     let Rule::Sporadic { budget_ticks, period_ticks, dispatch_anchor, .. } = *rule else { unreachable!() };
     let anchor = if dispatch_anchor { Anchor::Dispatch } else { Anchor::Eligible };
@@ -67,8 +88,15 @@ fn budget(rule: &Rule) -> Budget {
     Budget::Sporadic(Sporadic::new(parameters, 0).expect("valid"))
 }
 
-/// How long the victim needs for a whole budget that it wants at `released`.
-fn response(model: &CoreModel, wires: &[Wire], victim: u8, released: u64, random: &mut Random) -> u64 {
+/// How long the victim needs for a whole budget that it wants at `released`. At each instant `rings` says whose work is done above all servers, and how much; it is told the instant and who
+/// ran before it.
+fn response(
+    model: &CoreModel,
+    victim: u8,
+    released: u64,
+    random: &mut Random,
+    mut rings: impl FnMut(&mut Random, u64, Option<u8>) -> Vec<(u8, u64)>,
+) -> u64 {
     let mut core = KernelCore::<16>::empty();
     assert!(core.configure(0, (0..model.servers.len()).map(|level| 1 << level)));
     for (slot, server) in (0..).zip(&model.servers) {
@@ -79,8 +107,7 @@ fn response(model: &CoreModel, wires: &[Wire], victim: u8, released: u64, random
         }
     }
     let (mut left, _) = model.servers[usize::from(victim)].rule.budget().expect("it has one");
-    let mut sent = vec![0; wires.len()];
-    let (mut due, mut now) = (Vec::new(), 0);
+    let (mut due, mut now, mut ran) = (Vec::new(), 0, None);
     // Whose work runs above every server, and how much of it is left.
     let mut above: Option<(u8, u64)> = None;
     loop {
@@ -89,16 +116,13 @@ fn response(model: &CoreModel, wires: &[Wire], victim: u8, released: u64, random
                 core.wake(now, slot);
             }
         }
-        for (wire, sent) in wires.iter().zip(&mut sent) {
-            let rings = wire.rings(random, now, sent);
-            due.extend((0..rings).map(|_| (wire.payer, wire.cost)));
-        }
+        due.extend(rings(random, now, ran));
         if above.is_none() && !due.is_empty() {
             core.advance(now);
             above = Some(due.remove(0));
         }
         let chosen = if above.is_some() { None } else { Some(core.next(now).stint.server()) };
-        now += 1;
+        (now, ran) = (now + 1, chosen);
         match (&mut above, chosen) {
             (Some((payer, more)), _) => {
                 *more -= 1;
@@ -119,25 +143,83 @@ fn response(model: &CoreModel, wires: &[Wire], victim: u8, released: u64, random
     }
 }
 
+/// Servers, the most important one first.
+fn servers(random: &mut Random, count: u64) -> CoreModel {
+    let rule = |random: &mut Random, number: u64| {
+        let budget_ticks = random.within(1, 6);
+        let period_ticks = random.within(20 + 10 * number, 60 + 10 * number);
+        Rule::Sporadic {
+            budget_ticks,
+            period_ticks,
+            dispatch_anchor: random.flip(),
+            lag_clamp: true,
+            chunks: 16,
+            minimum_ticks: 1,
+        }
+    };
+    let servers = (0..count).map(|number| Server::new(number as usize, number as u8, rule(random, number)));
+    CoreModel { servers: servers.collect(), ..CoreModel::default() }
+}
+
+/// By when the victim has its budget, if it is certain.
+fn bound(model: &CoreModel, victim: u8) -> Option<u64> {
+    match CoreBounds::of(model, &Steps::default()).servers[usize::from(victim)].verdict {
+        Verdict::Fits { response_ticks } => Some(response_ticks),
+        _ => None,
+    }
+}
+
+/// QV-35: one top half of each driver that is behind, whenever it comes, and none more: the driver cannot run before the victim is done.
+#[test]
+fn no_interrupt_makes_those_in_front_of_its_driver_wait_longer_than_their_bound() {
+    let (judged, beyond, beyond_one) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    check("top halves", |random| {
+        let count = random.within(2, 4);
+        let alone = servers(random, count);
+        let victim = random.within(0, count - 2) as u8;
+        let line = |random: &mut Random| Line {
+            cost: random.within(1, 3),
+            payer: random.within(u64::from(victim) + 1, count - 1) as u8,
+            is_armed: true,
+        };
+        let mut lines: Vec<Line> = (0..random.within(1, 3)).map(|_| line(random)).collect();
+        let blocked = |blocking_ticks: u64| CoreModel { blocking_ticks, ..alone.clone() };
+        let all = blocked(lines.iter().map(|line| line.cost).sum());
+        let longest = blocked(lines.iter().map(|line| line.cost).max().unwrap_or(0));
+        let (Some(before), Some(one), Some(bound)) =
+            (bound(&alone, victim), bound(&longest, victim), bound(&all, victim))
+        else {
+            return;
+        };
+        judged.set(judged.get() + 1);
+        let worst = (0..2).map(|_| {
+            let released = LEAD + random.within(0, 60);
+            let late = random.below(4);
+            response(&all, victim, released, random, |random, now, ran| {
+                let rung = lines.iter_mut().filter_map(|line| {
+                    line.rings(random, now == released + late, ran).then_some((line.payer, line.cost))
+                });
+                rung.collect()
+            })
+        });
+        let worst = worst.max().unwrap_or(0);
+        assert!(worst <= bound, "{worst} > {bound}: {all:?} {lines:?}");
+        beyond.set(beyond.get() + u64::from(worst > before));
+        beyond_one.set(beyond_one.get() + u64::from(worst > one));
+    });
+    let found = (judged.get(), beyond.get(), beyond_one.get());
+    assert!(
+        found.0 > 0 && found.1 > 0 && found.2 > 0,
+        "{found:?}: judged, beyond the bound without any, and with the longest alone"
+    );
+}
+
 #[test]
 fn no_flood_makes_a_server_wait_longer_than_its_bound() {
     let (judged, beyond) = (Cell::new(0), Cell::new(0));
     check("floods", |random| {
         let count = random.within(2, 4);
-        let rule = |random: &mut Random, number: u64| {
-            let budget_ticks = random.within(1, 6);
-            let period_ticks = random.within(20 + 10 * number, 60 + 10 * number);
-            Rule::Sporadic {
-                budget_ticks,
-                period_ticks,
-                dispatch_anchor: random.flip(),
-                lag_clamp: true,
-                chunks: 16,
-                minimum_ticks: 1,
-            }
-        };
-        let servers = (0..count).map(|number| Server::new(number as usize, number as u8, rule(random, number)));
-        let alone = CoreModel { servers: servers.collect(), ..CoreModel::default() };
+        let alone = servers(random, count);
         let wires: Vec<Wire> = (0..random.within(1, 2)).map(|_| Wire::any(random, count)).collect();
         let event =
             |wire: &Wire| Demand::Events { cost_ticks: wire.cost, events: wire.events, period_ticks: wire.window };
@@ -147,16 +229,18 @@ fn no_flood_makes_a_server_wait_longer_than_its_bound() {
         if wires.iter().any(|wire| wire.payer == victim) {
             return;
         }
-        let bound =
-            |model: &CoreModel| match CoreBounds::of(model, &Steps::default()).servers[usize::from(victim)].verdict {
-                Verdict::Fits { response_ticks } => Some(response_ticks),
-                _ => None,
-            };
-        let (Some(before), Some(bound)) = (bound(&alone), bound(&rung)) else { return };
+        let (Some(before), Some(bound)) = (bound(&alone, victim), bound(&rung, victim)) else { return };
         judged.set(judged.get() + 1);
         let worst = (0..2).map(|_| {
             let released = LEAD + random.within(0, 60);
-            response(&rung, &wires, victim, released, random)
+            let mut sent = vec![0; wires.len()];
+            response(&rung, victim, released, random, |random, now, _| {
+                let rung = wires
+                    .iter()
+                    .zip(&mut sent)
+                    .flat_map(|(wire, sent)| vec![(wire.payer, wire.cost); wire.rings(random, now, sent) as usize]);
+                rung.collect()
+            })
         });
         let worst = worst.max().unwrap_or(0);
         assert!(worst <= bound, "{worst} > {bound}: {rung:?} {wires:?}");

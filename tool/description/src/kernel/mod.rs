@@ -30,7 +30,7 @@ pub use file::{
 };
 pub(crate) use resolve::instance;
 pub(crate) use servers::most_ns;
-pub use servers::{EXCHANGE, PASSAGE};
+pub use servers::{EXCHANGE, PASSAGE, TOP_HALF};
 pub(crate) use wires::{Exports, exports};
 
 use crate::code::Code;

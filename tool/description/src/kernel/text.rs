@@ -1,6 +1,6 @@
 //! The servers of an instance as text and as JSON, for `bulkhead check`.
 
-use super::{EXCHANGE, PASSAGE};
+use super::{EXCHANGE, PASSAGE, TOP_HALF};
 use crate::unit::format_duration;
 use bulkhead_plan::model::InstanceServer;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub fn servers(servers: &[InstanceServer]) -> String {
     let widths: [usize; 6] =
         core::array::from_fn(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
     let mut text = format!(
-        "servers, the most important one first; of the kernel a passage of {PASSAGE} instructions and exchanges of {EXCHANGE} are counted, at 16 ns each\n"
+        "servers, the most important one first; of the kernel a passage of {PASSAGE} instructions, exchanges of {EXCHANGE} and top halves of {TOP_HALF} are counted, at 16 ns each\n"
     );
     for line in lines {
         let cells: Vec<String> = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();

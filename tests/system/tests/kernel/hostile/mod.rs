@@ -7,6 +7,7 @@ mod passages;
 mod peer;
 mod ports;
 mod random;
+mod rings;
 mod subsystems;
 mod suite;
 mod swarm;

@@ -199,6 +199,7 @@ fn subsystem(random: &mut Random) -> Swarm {
             members,
         },
         servers: parts.servers,
+        ..Swarm::default()
     }
 }
 

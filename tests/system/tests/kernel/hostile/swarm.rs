@@ -5,7 +5,7 @@ use super::passages::passages;
 use crate::servers::numbers;
 use bulkhead_description::kernel::{EXCHANGE, PASSAGE};
 use bulkhead_instance::{Component, Instance, Member, Shares, Thread, write};
-use bulkhead_kernel_abi::boot::{BandRow, EndPointRow, SchedulerRow, ServerRow, TcapRow};
+use bulkhead_kernel_abi::boot::{BandRow, BindingRow, EndPointRow, SchedulerRow, ServerRow, TcapRow};
 use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, MAX_SCHEDULER_DEPTH, MAX_TCAPS, NONE};
 use bulkhead_system_tests::system::guest;
 use bulkhead_system_tests::ways::sporadic;
@@ -47,6 +47,9 @@ pub(super) struct Swarm {
     pub(super) slots: Vec<(usize, Vec<Capability>)>,
     /// Threads that the victim stops at last, from slot 64 on.
     pub(super) stops: u16,
+    pub(super) bindings: Vec<BindingRow>,
+    /// Role and server of the victim, if it is not woken on the first one.
+    pub(super) victim: Option<(u64, u16)>,
 }
 
 pub(super) fn image(swarm: Swarm, rounds: u64) -> Vec<u8> {
@@ -65,15 +68,17 @@ pub(super) fn image(swarm: Swarm, rounds: u64) -> Vec<u8> {
     };
     let mut stops = vec![Capability::NULL; 64];
     stops.extend((1..=swarm.stops).map(|number| capability(Kind::Thread, number)));
+    let (role, server) = swarm.victim.unwrap_or((WAKES, 0));
+    let victim = thread(&(role | u64::from(swarm.stops) << 8 | rounds << 16, server));
     let instance = Instance {
         kernel: &kernel,
         components: vec![
-            component("victim", vec![thread(&(WAKES | u64::from(swarm.stops) << 8 | rounds << 16, 0))], stops),
+            component("victim", vec![victim], stops),
             component("swarm", swarm.threads.iter().map(thread).collect(), slots),
         ],
         servers: swarm.servers,
         end_points: swarm.end_points,
-        bindings: Vec::new(),
+        bindings: swarm.bindings,
         shares: swarm.shares,
         wires: Vec::new(),
         server_names: Vec::new(),
@@ -113,7 +118,7 @@ fn lender(count: u16) -> Swarm {
 }
 
 /// Schedulers below each other, each on a server of its own, and a thread below them that sleeps. The one at the top has the most important server or the least important one.
-fn nested(top_is_first: bool) -> Swarm {
+pub(super) fn nested(top_is_first: bool) -> Swarm {
     let depth = MAX_SCHEDULER_DEPTH as u16;
     let server_of = |number: u16| if top_is_first { 1 + number } else { depth - number };
     let scheduler = |number: u16| SchedulerRow {

@@ -8,9 +8,10 @@ mod clients;
 mod doorbells;
 mod read;
 mod times;
+mod top_halves;
 
 pub(crate) use times::most_ns;
-pub use times::{EXCHANGE, PASSAGE};
+pub use times::{EXCHANGE, PASSAGE, TOP_HALF};
 
 use super::file::{KernelServer, ServerKind};
 use super::resolve::Resolver;
