@@ -1,6 +1,5 @@
 //! Doorbells that ring as often as their limiters let them, on the kernel's own scheduler: with any payer, no server waits longer than its bound with the
-//! term for limited interrupts says, and without that term some do (CH-32, CH-37; `real-time.md` 4.2). The same of interrupts that ring again when their driver has run, whose server is
-//! behind those that they interrupt (QV-35).
+//! term for limited interrupts says, and without that term some do (CH-32, CH-37; `real-time.md` 4.2). The same of interrupts, which ring again when their driver has run (QV-35).
 
 #[path = "../../sched/tests/support/random.rs"]
 mod random;
@@ -169,28 +168,29 @@ fn bound(model: &CoreModel, victim: u8) -> Option<u64> {
     }
 }
 
-/// QV-35: one top half of each driver that is behind, whenever it comes, and none more: the driver cannot run before the victim is done.
+/// QV-35: one top half of each driver's interrupt, whenever it comes, and none more. A driver behind cannot run before the victim is done; of one in front it is what is beyond its budget,
+/// and repaid.
 #[test]
-fn no_interrupt_makes_those_in_front_of_its_driver_wait_longer_than_their_bound() {
-    let (judged, beyond, beyond_one) = (Cell::new(0), Cell::new(0), Cell::new(0));
+fn no_interrupt_of_another_driver_makes_a_server_wait_longer_than_its_bound() {
+    let judged = Cell::new(0);
+    // How often it was longer than with no top half, with the longest alone, and with those of drivers behind.
+    let beyond = Cell::new([0; 3]);
     check("top halves", |random| {
         let count = random.within(2, 4);
         let alone = servers(random, count);
-        let victim = random.within(0, count - 2) as u8;
+        let victim = random.within(0, count - 1) as u8;
         let line = |random: &mut Random| Line {
             cost: random.within(1, 3),
-            payer: random.within(u64::from(victim) + 1, count - 1) as u8,
+            payer: (u64::from(victim) + random.within(1, count - 1)) as u8 % count as u8,
             is_armed: true,
         };
         let mut lines: Vec<Line> = (0..random.within(1, 3)).map(|_| line(random)).collect();
         let blocked = |blocking_ticks: u64| CoreModel { blocking_ticks, ..alone.clone() };
         let all = blocked(lines.iter().map(|line| line.cost).sum());
         let longest = blocked(lines.iter().map(|line| line.cost).max().unwrap_or(0));
-        let (Some(before), Some(one), Some(bound)) =
-            (bound(&alone, victim), bound(&longest, victim), bound(&all, victim))
-        else {
-            return;
-        };
+        let behind = blocked(lines.iter().filter(|line| line.payer > victim).map(|line| line.cost).sum());
+        let Some(all_bound) = bound(&all, victim) else { return };
+        let fewer = [&alone, &longest, &behind].map(|model| bound(model, victim).unwrap_or(0));
         judged.set(judged.get() + 1);
         let worst = (0..2).map(|_| {
             let released = LEAD + random.within(0, 60);
@@ -203,15 +203,13 @@ fn no_interrupt_makes_those_in_front_of_its_driver_wait_longer_than_their_bound(
             })
         });
         let worst = worst.max().unwrap_or(0);
-        assert!(worst <= bound, "{worst} > {bound}: {all:?} {lines:?}");
-        beyond.set(beyond.get() + u64::from(worst > before));
-        beyond_one.set(beyond_one.get() + u64::from(worst > one));
+        assert!(worst <= all_bound, "{worst} > {all_bound}: {all:?} {lines:?}");
+        let before = beyond.get();
+        beyond.set([0, 1, 2].map(|place| before[place] + u64::from(worst > fewer[place])));
     });
-    let found = (judged.get(), beyond.get(), beyond_one.get());
-    assert!(
-        found.0 > 0 && found.1 > 0 && found.2 > 0,
-        "{found:?}: judged, beyond the bound without any, and with the longest alone"
-    );
+    let found = (judged.get(), beyond.get());
+    println!("{found:?}");
+    assert!(found.0 > 0 && found.1.iter().all(|count| *count > 0), "{found:?}");
 }
 
 #[test]

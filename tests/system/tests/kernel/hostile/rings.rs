@@ -1,5 +1,5 @@
 //! Top halves of interrupts whose drivers are less important than who is interrupted. They are paid by the driver's server, so they are in no budget in front of who is interrupted:
-//! `check` counts one for each such interrupt while somebody in front of its driver runs ([`TOP_HALF`]).
+//! `check` counts one for each ([`TOP_HALF`]).
 //!
 //! That it is one is the kernel's doing: what has rung rings again when the driver's server says so, which runs behind. A thread of the driver's component on a more important server would
 //! else have an interrupt ring as often as it likes, and its own budget, which is in the bounds, would be multiplied by that of the driver, which is not.
