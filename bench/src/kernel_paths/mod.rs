@@ -9,6 +9,7 @@ mod log;
 mod needed;
 mod page;
 
+use crate::experiments::kernel as experiments;
 use crate::lab::Lab;
 use crate::record::replace;
 use crate::rows::Row;
@@ -33,7 +34,7 @@ const RUNS: u64 = 8;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PathsArguments {
-    /// Rows (`kernel.signal_peer`) [default: each way between threads and each call about time]
+    /// Rows (`kernel.signal_peer`) [default: each way between threads, each call about time, and the fork]
     #[arg(value_name = "ROW")]
     names: Vec<String>,
 
@@ -63,21 +64,55 @@ Exit codes:
   3  the host lacks a tool
   4  QEMU failed";
 
-/// What is executed between two looks of the component `ways`.
+/// Whose looks at the counter a path lies between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Path {
+    /// Those of the component `ways`.
+    Way(Way),
+    /// Those of a process and its child, both the program `worker`.
+    Fork,
+}
+
+impl Path {
+    /// The program that looks.
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Way(_) => "kernel/ways.elf",
+            Self::Fork => "kernel/worker.elf",
+        }
+    }
+
+    fn image(self, lab: &Lab) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Way(way) => Ok(image(way, RUNS)),
+            Self::Fork => experiments::fork_image(lab, RUNS),
+        }
+    }
+
+    /// What it counted, of what it printed.
+    fn printed(self, lines: &[String]) -> Option<Counted> {
+        match self {
+            Self::Way(_) => printed_rows(lines).pop(),
+            Self::Fork => experiments::counted_forks(lines),
+        }
+    }
+}
+
+/// What is executed between two looks at the counter.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     row: &'static str,
-    way: Way,
+    path: Path,
     /// Instructions of its own that the component leaves out: the look at the counter, the note of it and the SVC, as far as there are.
     own: u64,
 }
 
 const fn measured(row: &'static str, way: Way, own: u64) -> Measured {
-    Measured { row, way, own }
+    Measured { row, path: Path::Way(way), own }
 }
 
 /// In the order of the rows.
-const ALL: [Measured; 13] = [
+const ALL: [Measured; 14] = [
     measured("kernel.signal_peer", Way::SignalPeer, 2),
     measured("kernel.signal_less", Way::SignalLess, 2),
     measured("kernel.signal_held", Way::SignalHeld, 3),
@@ -91,6 +126,7 @@ const ALL: [Measured; 13] = [
     measured("kernel.delegate_all", Way::DelegateAll, 2),
     measured("kernel.create", Way::Create, 2),
     measured("kernel.create_tested", Way::CreateTested, 2),
+    Measured { row: "kernel.fork_64k", path: Path::Fork, own: 0 },
 ];
 
 /// What a row executes.
@@ -177,16 +213,16 @@ fn kernel() -> Result<PathBuf, Failure> {
 
 fn take_one(lab: &Lab, measured: Measured) -> Result<Taken, Failure> {
     lab.guest("kernel/kernel.elf")?;
-    let looks = log::looks(&lab.guest("kernel/ways.elf")?);
+    let looks = log::looks(&lab.guest(measured.path.program())?);
     let file = Scratch::new();
-    let mut options = MachineOptions::bare(image(measured.way, RUNS));
+    let mut options = MachineOptions::bare(measured.path.image(lab)?);
     options.icount_shift = Some(4);
     let log = ["-singlestep", "-d", "exec,nochain", "-D"].map(str::to_owned);
     options.extra = log.into_iter().chain([file.0.display().to_string()]).collect();
     let mut machine = Running::start(options);
     machine.end();
     let lines = plain(machine.serial_text());
-    let printed = printed_rows(&lines).pop();
+    let printed = measured.path.printed(&lines);
     let printed = printed.ok_or_else(|| Failure::wrong(format!("{} printed {lines:?}", measured.row)))?;
     drop(machine);
     let all = log::stretches(BufReader::new(file.open()?), &looks)?;

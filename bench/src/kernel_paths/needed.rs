@@ -1,5 +1,6 @@
 //! What the parts of a path are for, and what would be needed where a row is missed.
 
+use super::Path;
 use bulkhead_system_tests::ways::Way;
 
 /// Files, or folders of them, with what their code is for; the first that fits counts.
@@ -34,7 +35,14 @@ pub(super) fn purpose(file: &str) -> &'static str {
 }
 
 /// What a path has too much, and what would be needed to reach the promise. Nothing where it is reached.
-pub(super) fn needed(way: Way) -> Option<&'static str> {
+pub(super) fn needed(path: Path) -> Option<&'static str> {
+    match path {
+        Path::Way(way) => of_way(way),
+        Path::Fork => Some("TODO"),
+    }
+}
+
+fn of_way(way: Way) -> Option<&'static str> {
     Some(match way {
         Way::SignalPeer => {
             "the slot is looked up in assembly as for a call, and `notify` finds out who waits and counts the link in a list. A word in the end point that says \"awake, and \
@@ -89,7 +97,7 @@ pub(super) fn needed(way: Way) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Way, needed, purpose};
+    use super::{Path, Way, needed, purpose};
     use crate::kernel_paths::ALL;
 
     #[test]
@@ -104,9 +112,9 @@ mod tests {
     #[test]
     fn each_way_has_a_path_of_its_row() {
         for way in Way::ALL {
-            assert_eq!(ALL.iter().filter(|one| one.way == way).count(), 1, "{way:?}");
+            assert_eq!(ALL.iter().filter(|one| one.path == Path::Way(way)).count(), 1, "{way:?}");
         }
         assert!(ALL.iter().all(|one| crate::rows::all().any(|row| row.name == one.row)));
-        assert_eq!(ALL.iter().filter(|one| needed(one.way).is_none()).count(), 1);
+        assert_eq!(ALL.iter().filter(|one| needed(one.path).is_none()).count(), 1);
     }
 }

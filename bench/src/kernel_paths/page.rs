@@ -72,7 +72,7 @@ pub(super) fn text(taken: &Taken) -> String {
             line!(out, "        {count:>6}  {:<34} {}", owner.function, owner.file);
         }
     }
-    if let Some(needed) = needed(taken.measured.way) {
+    if let Some(needed) = needed(taken.measured.path) {
         line!(out, "  needed  {needed}");
     }
     line!(out);
@@ -106,7 +106,7 @@ pub(super) fn page(all: &[Taken]) -> String {
     for taken in all {
         line!(out, "## `{}`\n", taken.row.name);
         line!(out, "{}: {}.\n", taken.row.what, head(taken));
-        if let Some(needed) = needed(taken.measured.way) {
+        if let Some(needed) = needed(taken.measured.path) {
             line!(out, "What would be needed: {needed}\n");
         }
         line!(out, "| instructions | for | functions |\n| ---: | --- | --- |");

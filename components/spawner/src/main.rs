@@ -20,7 +20,7 @@ bulkhead_component::slots! {
     told;
     /// From which they are made.
     quota;
-    /// The server of their threads.
+    /// The server of their threads. If one counts, the slot behind it has that of the threads which this one makes: a more important one, so that they run at once.
     jobs;
     /// The number of the program that they are made of.
     worker;
@@ -75,7 +75,8 @@ fn made() -> Made {
 fn main(argument: u64) {
     let Ok(version) = call::version() else { return };
     // Who is given it, runs threads on it, and changes nothing of it.
-    if let Err(code) = process::copy_capability(jobs(), room(), right::BIND) {
+    let theirs = if argument & 0xff == COUNTS { jobs() + 1 } else { jobs() };
+    if let Err(code) = process::copy_capability(theirs, room(), right::BIND) {
         return println!("spawner: no server for children, {code:?}");
     }
     let share = Share { pages: 3, ..Share::default() };

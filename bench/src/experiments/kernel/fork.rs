@@ -4,7 +4,7 @@ use super::{Ran, claim_no_exits, instance, iterations, must_be, shown};
 use crate::Failure;
 use crate::experiments::{Findings, Length};
 use crate::lab::Lab;
-use bulkhead_system_tests::kernel::Place;
+use bulkhead_system_tests::kernel::{Counted, Place};
 
 const TEXT: &str = include_str!("../../../systems/fork.kernel.toml");
 /// What a process of the program `worker` does: it forks, exits and waits, and counts.
@@ -22,9 +22,21 @@ struct Forks {
     total: u64,
 }
 
+/// An instance with a process that forks this often.
+pub(crate) fn fork_image(lab: &Lab, times: u64) -> Result<Vec<u8>, Failure> {
+    Ok(instance(lab, "fork", TEXT, &[("FORKS", COUNTS | times << 8)])?.bytes)
+}
+
+/// What it counted: all forks but the first one.
+pub(crate) fn counted_forks(lines: &[String]) -> Option<Counted> {
+    let line = lines.iter().find_map(|line| line.strip_prefix("fork: "))?;
+    let words: Vec<u64> = line.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    let [least, most, sum, exits, _] = words[..] else { return None };
+    Some(Counted { name: "fork".to_owned(), least, most, sum, times: exits.saturating_sub(1) })
+}
+
 fn forks(lab: &Lab, times: u64, place: Place) -> Result<Forks, Failure> {
-    let laid = instance(lab, "fork", TEXT, &[("FORKS", COUNTS | times << 8)])?;
-    let ran = Ran::of(&laid.bytes, place)?;
+    let ran = Ran::of(&fork_image(lab, times)?, place)?;
     let [least, most, _, exits, asked] = ran.first("fork: ")?;
     if (exits, asked) != (times, times) {
         return Err(Failure::wrong(format!("{exits} of {asked} children were taken apart, and not {times}")));

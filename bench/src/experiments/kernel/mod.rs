@@ -25,7 +25,7 @@ mod poll;
 mod stage2;
 mod ticket;
 
-pub(crate) use fork::longest as longest_fork;
+pub(crate) use fork::{counted_forks, fork_image, longest as longest_fork};
 pub(crate) use isolation::exits;
 
 use super::{Cell, Experiment, Findings, Length};
