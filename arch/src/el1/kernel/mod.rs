@@ -80,6 +80,7 @@ global_asm!(
     until = const fast(offset_of!(Fast, until_ticks)),
     abi_version = const bulkhead_kernel_abi::KERNEL_ABI_VERSION,
 );
+global_asm!(include_str!("memory.s"));
 global_asm!(
     ".arch_extension crc",
     include_str!("boot.s"),

@@ -98,11 +98,40 @@ impl Pool {
     }
 }
 
-/// Fills a page with zeros.
+/// As DCZID_EL0 says it: 512 bytes.
+const MOST_WORDS: u64 = 7;
+
+/// Fills a page with zeros, a block of the cache by an instruction where the core allows it.
 ///
 /// # Safety
 /// The address is of a page that the kernel's half maps writable, and of which nothing is in Rust.
+#[inline(never)] // It is long, and has several callers.
 unsafe fn clear(page: u64) {
+    let block: u64;
+    // SAFETY: reads what the core says of `dc zva`; no memory is touched.
+    unsafe { asm!("mrs {}, DCZID_EL0", out(reg) block, options(nomem, nostack, preserves_flags)) };
+    // Bits 3:0 are the block's words as a power of two, bit 4 forbids it (Arm ARM D17.2.36). Eight blocks of no more than 512 bytes are in a page without a rest.
+    if block & 0x1f <= MOST_WORDS {
+        // SAFETY: as the caller promises: whole blocks of one page, which is normal memory. Bytes of pages have no meaning here.
+        unsafe {
+            asm!(
+                "2:",
+                ".rept 8",
+                "dc zva, {to}",
+                "add {to}, {to}, {block}",
+                ".endr",
+                "cmp {to}, {end}",
+                "b.lo 2b",
+                // As below.
+                "dsb nshst",
+                to = inout(reg) page => _,
+                end = in(reg) page.wrapping_add(PAGE as u64),
+                block = in(reg) 4u64.wrapping_shl(block as u32),
+                options(nostack),
+            );
+        }
+        return;
+    }
     // 32 stores of 16 bytes for each look whether it is over: the compiler's own loop takes twice as long.
     // SAFETY: as the caller promises; bytes of pages have no meaning here.
     unsafe {
@@ -122,23 +151,24 @@ unsafe fn clear(page: u64) {
     }
 }
 
-/// Copies a page, 512 bytes for each look whether it is over.
+/// Copies a page, 1024 bytes for each look whether it is over.
 ///
 /// # Safety
 /// Both addresses are of pages that the kernel's half maps, the first one writable, and of which nothing is in Rust.
+#[inline(never)] // It is longer.
 unsafe fn copy(to: u64, from: u64) {
     // Pairs of registers: 16 bytes by an instruction, which is what the price of a fork is made of.
     // SAFETY: as the caller promises; bytes of pages have no meaning here.
     unsafe {
         asm!(
             "2:",
-            ".rept 16",
+            ".rept 32",
             "ldp {a}, {b}, [{from}], #16",
             "ldp {c}, {d}, [{from}], #16",
             "stp {a}, {b}, [{to}], #16",
             "stp {c}, {d}, [{to}], #16",
             ".endr",
-            "sub {left}, {left}, #512",
+            "sub {left}, {left}, #1024",
             "cbnz {left}, 2b",
             to = inout(reg) to => _,
             from = inout(reg) from => _,
