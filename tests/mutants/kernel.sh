@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks begins above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks begins above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -126,6 +126,12 @@ break_place() {
         let there' '        }
         let there'
             ;;
+        # What a fork copied is not known to be its own.
+        copied) hosts='bulkhead-objects --test slices' attack='' && change core/objects/src/copy.rs 'copying.given = copying.given.wrapping_add(1);' '' ;;
+        # Pages of a fork are not found when it is taken apart.
+        made_like) hosts='bulkhead-objects --test processes' attack='' && change core/objects/src/copy.rs 'page.set_groups(page.groups() | groups);' '' ;;
+        # A fork is of a process that has another thread.
+        alone) hosts='bulkhead-objects --test processes' attack='' && change core/objects/src/process.rs 'if made.threads == 1 {' 'if made.threads != 0 {' ;;
         # A limit tells an end point to which its capability is void.
         limit_grant) hosts='bulkhead-objects --test positions' attack='' && change core/objects/src/position.rs 'told.counters.grant == grant' 'grant != 0' ;;
         # The number of a program is enough to make processes of it.

@@ -1,8 +1,9 @@
 //! Building a process, in slices of one page or a few slots (`kernel.md` 7; QV-E6).
 
 use crate::calls::{Answer, values};
+use crate::copy::Passage;
 use crate::process::Part;
-use crate::space::{output, page_word};
+use crate::space::page_word;
 use crate::{ComponentState, Objects, Phase, Process, World};
 use bulkhead_kernel_abi::boot::ProgramRow;
 use bulkhead_kernel_abi::call::ComponentOperation;
@@ -13,6 +14,16 @@ use bulkhead_kernel_abi::{Capability, Code, Kind, NONE, PROCESS_QUOTA_SLOT, PROC
 const SLOTS_AT_ONCE: u32 = 8;
 /// Number of the operation.
 const FORK: u64 = ComponentOperation::Fork.number();
+
+/// What a slice comes to, if nothing is refused.
+enum Built {
+    /// A part of a process.
+    Part,
+    /// The same, and an interrupt waits.
+    Interrupted,
+    /// All of it: it lives.
+    Process,
+}
 
 impl Objects<'_> {
     /// Builds until it is done or an interrupt waits; what cannot be finished is destroyed.
@@ -25,15 +36,10 @@ impl Objects<'_> {
         to: u64,
     ) -> Answer {
         loop {
-            let done = self.build_slice(world, component, child, x);
-            let done =
-                done.and_then(
-                    |is_done| if is_done { self.finish_process(world, component, child, x, to) } else { Ok(false) },
-                );
-            match done {
-                Ok(true) => break,
-                Ok(false) if world.is_interrupted() => return Ok(self.continues_to_build(child)),
-                Ok(false) => {}
+            match self.build_slice(world, component, child, x, to) {
+                Ok(Built::Process) => break,
+                Ok(Built::Part) if !world.is_interrupted() => {}
+                Ok(_) => return Ok(self.continues_to_build(child)),
                 Err(code) => {
                     self.end_without_call(world, child, ComponentState::Free, self.running);
                     return Err(code);
@@ -45,8 +51,15 @@ impl Objects<'_> {
         if is_fork { values([1, bits]) } else { values([bits]) }
     }
 
-    /// One slice; returns whether it was the last.
-    fn build_slice<W: World>(&mut self, world: &mut W, component: u16, child: u16, x: [u64; 8]) -> Result<bool, Code> {
+    /// One slice, or pages up to an interrupt.
+    fn build_slice<W: World>(
+        &mut self,
+        world: &mut W,
+        component: u16,
+        child: u16,
+        x: [u64; 8],
+        to: u64,
+    ) -> Result<Built, Code> {
         let Process { phase, cursor, program, .. } = *self.process(child).ok_or(Code::Gone)?;
         match phase {
             Phase::Program => {
@@ -54,23 +67,25 @@ impl Objects<'_> {
                 let next =
                     if self.put_part(world, child, &row, cursor)? { Some(cursor.saturating_add(1)) } else { None };
                 self.advance(child, next, Phase::Slots);
-                Ok(false)
+                Ok(Built::Part)
             }
-            Phase::Copy => {
-                let next = self.copy_part(world, component, child, cursor)?;
-                self.advance(child, next, Phase::Slots);
-                Ok(false)
-            }
+            Phase::Copy => match self.copy_pages(world, component, child)? {
+                Passage::Over => Ok(Built::Part),
+                Passage::Interrupted => Ok(Built::Interrupted),
+            },
             Phase::Slots => {
-                let end = cursor.saturating_add(SLOTS_AT_ONCE).min(PROCESS_SLOTS as u32);
-                for slot in cursor..end {
-                    self.give_slot(component, child, u64::from(slot), x);
-                }
-                let next = (end < PROCESS_SLOTS as u32).then_some(end);
+                let next = self.give_slots(component, child, cursor, x);
                 self.advance(child, next, Phase::Idle);
-                Ok(next.is_none())
+                if next.is_none() {
+                    self.finish_process(world, component, child, x, to)?;
+                    return Ok(Built::Process);
+                }
+                Ok(Built::Part)
             }
-            _ => Ok(true),
+            _ => {
+                self.finish_process(world, component, child, x, to)?;
+                Ok(Built::Process)
+            }
         }
     }
 
@@ -124,25 +139,36 @@ impl Objects<'_> {
         done
     }
 
-    /// Copies what the parent maps from a place on: its own pages by their contents, read-only pages of the image by their address, nothing else.
-    fn copy_part<W: World>(&mut self, world: &mut W, parent: u16, child: u16, place: u32) -> Result<Option<u32>, Code> {
-        let (next, found) = self.next_mapped(world, parent, place);
-        if let Some((address, (table, index))) = found {
-            let word = world.word(table, index);
-            let rights = crate::space::rights_of(word);
-            match self.page_of(word) {
-                Some(page) if self.is_own_page(parent, page) => {
-                    let copy = self.take_page(self.process(child).map_or(NONE, |one| one.quota))?;
-                    world.copy(copy, page);
-                    self.set_private(world, child, address, copy, rights)?;
-                }
-                None if rights & right::WRITE == 0 => {
-                    self.set_entry(world, child, address, page_word(output(word), rights))?;
-                }
-                _ => {}
-            }
+    /// Fills slots of a new process from one on; returns where to continue, and nothing behind the last one. Slots that get nothing are passed.
+    fn give_slots(&mut self, component: u16, child: u16, from: u32, x: [u64; 8]) -> Option<u32> {
+        let mut slot = from;
+        for _ in 0..SLOTS_AT_ONCE {
+            slot = self.next_given(component, slot, x)?;
+            self.give_slot(component, child, u64::from(slot), x);
+            slot = slot.saturating_add(1);
         }
-        Ok((next < crate::space::PLACES).then_some(next))
+        Some(slot)
+    }
+
+    /// The first slot from one on that may get something: of a fork where the parent has something or its quota is to be, of a spawn one of those that are listed.
+    fn next_given(&self, component: u16, from: u32, x: [u64; 8]) -> Option<u32> {
+        let [operation, quota, _, _, _, count, ..] = x;
+        if operation != FORK {
+            let end = count.saturating_add(PROCESS_QUOTA_SLOT).saturating_add(1).min(PROCESS_SLOTS as u64);
+            return (u64::from(from) < end).then_some(from);
+        }
+        let first = self.component(component)?.first_slot as usize;
+        let mut left = self.room.slots.get(first..first.checked_add(PROCESS_SLOTS)?)?.get(from as usize..)?;
+        // Most slots are empty, and are passed six at a time.
+        while let [a, b, c, d, e, f, rest @ ..] = left
+            && (a.kind | b.kind | c.kind | d.kind | e.kind | f.kind) == Kind::Null.number()
+        {
+            left = rest;
+        }
+        let empty = left.split(|one| one.kind != Kind::Null.number()).next().map_or(0, <[_]>::len);
+        let filled = (PROCESS_SLOTS as u64).wrapping_sub(left.len() as u64).wrapping_add(empty as u64);
+        let given = if quota >= u64::from(from) { filled.min(quota) } else { filled };
+        (given < PROCESS_SLOTS as u64).then_some(given as u32)
     }
 
     /// Fills a slot of a new process: of a fork with what the parent has there and may be copied, of a spawn with what was listed.
@@ -157,10 +183,6 @@ impl Objects<'_> {
             Some(number) if number < count => first.wrapping_add(number),
             _ => 0,
         };
-        // Most slots are empty, and this is looked at first.
-        if slot != own_slot && self.slot(component, source).is_none_or(|one| one.kind == Kind::Null.number()) {
-            return;
-        }
         let found = self.find(component, source).ok();
         let is_read_only = |one: &Capability| one.kind() != Some(Kind::Memory) || !one.has(right::WRITE);
         let is_given =
@@ -189,7 +211,7 @@ impl Objects<'_> {
         child: u16,
         x: [u64; 8],
         to: u64,
-    ) -> Result<bool, Code> {
+    ) -> Result<(), Code> {
         let one = *self.component(child).ok_or(Code::Gone)?;
         let kind = Kind::Component;
         let grant = one.counters.grant;
@@ -201,13 +223,14 @@ impl Objects<'_> {
         }
         let argument = self.thread(one.first_thread).map_or(0, |thread| thread.start[2]);
         let _ = self.start(world, one.first_thread, argument);
-        if x.first() == Some(&FORK) {
-            let registers = self.thread(self.running).map(|one| one.registers).unwrap_or_default();
-            if let Some(thread) = self.thread_mut(one.first_thread) {
-                thread.registers = registers;
-                thread.answer(Code::Ok.number(), &[0]);
-            }
+        let pair = [self.running, one.first_thread].map(usize::from);
+        if x.first() == Some(&FORK)
+            && let Ok([parent, thread]) = self.room.threads.get_disjoint_mut(pair)
+        {
+            // From place to place: by way of the stack they would be copied twice.
+            thread.registers.clone_from(&parent.registers);
+            thread.answer(Code::Ok.number(), &[0]);
         }
-        Ok(true)
+        Ok(())
     }
 }

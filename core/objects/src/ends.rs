@@ -15,7 +15,7 @@ impl Objects<'_> {
         let (number, program) = self.program_of(one.quota, x[1])?;
         let left = self.room.quotas.get(usize::from(one.quota)).map_or(0, |quota| quota.pages);
         // The root stays, other tables and pages that are nobody else's come back first.
-        if program.pages > left.saturating_add(one.tables).saturating_add(one.private_pages) {
+        if program.pages > left.saturating_add(one.tables.into()).saturating_add(one.private_pages) {
             return Err(Code::Full);
         }
         world.forget_all(component);

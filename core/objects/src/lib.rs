@@ -48,6 +48,7 @@ mod boot;
 mod build;
 mod calls;
 mod component;
+mod copy;
 mod counters;
 mod dates;
 mod endpoint;

@@ -72,8 +72,10 @@ pub struct Process {
     pub phase: Phase,
     /// How far that is.
     pub cursor: u32,
-    /// Its translation tables, the root among them.
-    pub tables: u32,
+    /// Its translation tables, the root among them: 514 at most.
+    pub tables: u16,
+    /// Threads that were made for it and are not back.
+    pub threads: u16,
     /// Mapped pages that its own quota pays for.
     pub own_pages: u32,
     /// Those of them that are in no region.
@@ -91,6 +93,7 @@ impl Process {
         phase: Phase::Idle,
         cursor: 0,
         tables: 0,
+        threads: 0,
         own_pages: 0,
         private_pages: 0,
     };
@@ -198,6 +201,9 @@ impl Objects<'_> {
         let state = ThreadState::Stopped;
         *one =
             Thread { counters, state, home, scheduler, tcap, runs_on: tcap, label, start, quota, ..Thread::default() };
+        if let Some(process) = self.process_mut(home) {
+            process.threads = process.threads.saturating_add(1);
+        }
     }
 
     /// A thread of a component that is destroyed is one that can be made again. What its scheduler was not told stays for it until then.
@@ -213,6 +219,9 @@ impl Objects<'_> {
         *one = Thread { counters: one.counters, event: one.event, label: one.label, ..Thread::default() };
         if let Some(paid) = self.quota_mut(quota) {
             paid.threads = paid.threads.saturating_add(1);
+        }
+        if let Some(process) = self.process_mut(component) {
+            process.threads = process.threads.saturating_sub(1);
         }
     }
 
@@ -243,12 +252,11 @@ impl Objects<'_> {
     /// The only thread of a component, which is in no call, if that is the one that runs.
     pub(crate) fn single(&self, component: u16) -> Result<(), Code> {
         let caller = self.thread(self.running).ok_or(Code::Denied)?;
-        if !self.process(component).is_some_and(|one| one.is_made) || caller.depth != 0 || caller.home != component {
+        let made = self.process(component).filter(|one| one.is_made).ok_or(Code::Denied)?;
+        if caller.depth != 0 || caller.home != component {
             return Err(Code::Denied);
         }
-        let is_its = |one: &&Thread| one.home == component && one.state != ThreadState::Free;
-        // Not `count`, which could end in a panic.
-        if self.room.threads.iter().filter(is_its).nth(1).is_none() { Ok(()) } else { Err(Code::Busy) }
+        if made.threads == 1 { Ok(()) } else { Err(Code::Busy) }
     }
 
     /// `spawn`.
@@ -283,7 +291,7 @@ impl Objects<'_> {
             None => {
                 self.single(component)?;
                 let parent = *self.process(component).ok_or(Code::Denied)?;
-                let need = parent.tables.saturating_add(parent.own_pages);
+                let need = u32::from(parent.tables).saturating_add(parent.own_pages);
                 let start = self.thread(self.running).map_or([0; 3], |one| one.start);
                 let child = self.begin_process(world, component, [quota, payer, to, share], need)?;
                 self.prepare(child, parent.program, Phase::Copy, start);

@@ -134,8 +134,8 @@ impl Objects<'_> {
     /// The page of the pool at a physical address.
     pub(crate) fn pool_page(&self, physical: u64) -> Option<u32> {
         let offset = physical.checked_sub(self.pool_address)?;
-        let page = u32::try_from(offset.wrapping_shr(12)).ok()?;
-        (page < self.pool_pages).then_some(page)
+        let page = offset.wrapping_shr(12);
+        (page < u64::from(self.pool_pages)).then_some(page as u32)
     }
 
     /// The physical address of a page.
@@ -145,6 +145,12 @@ impl Objects<'_> {
 
     /// Takes a page, with one use. Its contents are whatever they were: the caller clears or copies.
     pub(crate) fn take_page(&mut self, quota: u16) -> Result<u32, Code> {
+        self.take_page_inline(quota)
+    }
+
+    /// The same for who takes one page after the other.
+    #[inline(always)]
+    pub(crate) fn take_page_inline(&mut self, quota: u16) -> Result<u32, Code> {
         let number = self.free_page;
         let page = self.room.pages.get_mut(number as usize).ok_or(Code::Full)?;
         let one = self.room.quotas.get_mut(usize::from(quota)).filter(|one| one.is_used).ok_or(Code::Full)?;
@@ -201,35 +207,22 @@ impl Objects<'_> {
 
     /// Splits a quota: the component gets a new one, and its first thread and the component itself are taken from it. Everything is checked first.
     pub(crate) fn split(&mut self, from: u16, share: Share, component: u16) -> Result<u16, Code> {
-        let one = *self.room.quotas.get(usize::from(from)).filter(|one| one.is_used).ok_or(Code::BadCapability)?;
-        let is_free = |one: &Quota| !one.is_used && one.counters.grant != WORN;
-        let mut numbered = (0..u16::MAX).zip(self.room.quotas.iter());
-        let (number, free) = numbered.find(|(_, one)| is_free(one)).ok_or(Code::Full)?;
-        let counters = free.counters;
+        let one = self.room.quotas.get(usize::from(from)).filter(|one| one.is_used).ok_or(Code::BadCapability)?;
+        let programs = one.programs;
         let less = |have: u16, given: u16| have.checked_sub(given).ok_or(Code::Full);
-        let rest = Quota {
-            pages: one.pages.checked_sub(share.pages).ok_or(Code::Full)?,
-            components: less(less(one.components, 1)?, share.components)?,
-            threads: less(less(one.threads, 1)?, share.threads)?,
-            regions: less(one.regions, share.regions)?,
-            ..one
-        };
-        let part = Quota {
-            counters,
-            is_used: true,
-            component,
-            parent: from,
-            pages: share.pages,
-            taken: 0,
-            components: share.components,
-            threads: share.threads,
-            regions: share.regions,
-            programs: one.programs,
-        };
-        for (number, quota) in [(from, rest), (number, part)] {
-            if let Some(place) = self.quota_mut(number) {
-                *place = quota;
-            }
+        let pages = one.pages.checked_sub(share.pages).ok_or(Code::Full)?;
+        let components = less(less(one.components, 1)?, share.components)?;
+        let threads = less(less(one.threads, 1)?, share.threads)?;
+        let regions = less(one.regions, share.regions)?;
+        let is_free = |one: &Quota| !one.is_used && one.counters.grant != WORN;
+        let mut numbered = (0..u16::MAX).zip(self.room.quotas.iter_mut());
+        let (number, part) = numbered.find(|(_, one)| is_free(one)).ok_or(Code::Full)?;
+        // In their places: a quota that is made elsewhere is copied through memory.
+        (part.is_used, part.component, part.parent, part.programs) = (true, component, from, programs);
+        (part.pages, part.taken) = (share.pages, 0);
+        (part.components, part.threads, part.regions) = (share.components, share.threads, share.regions);
+        if let Some(rest) = self.quota_mut(from) {
+            (rest.pages, rest.components, rest.threads, rest.regions) = (pages, components, threads, regions);
         }
         Ok(number)
     }

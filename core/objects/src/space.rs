@@ -25,10 +25,14 @@ const PAGE_BITS: u64 = VALID | 1 << 2 | 3 << 8 | 1 << 10 | 1 << 11 | 1 << 6 | 1 
 const READ_ONLY: u64 = 1 << 7;
 /// UXN.
 const EXECUTE_NEVER: u64 = 1 << 54;
-/// Entries that a slice looks at, beside which it copies a page and makes tables for it, or takes as many tables out.
+/// Entries that a slice of taking a space apart looks at, beside which it takes as many tables out.
 const ENTRIES_AT_ONCE: u32 = 16;
 /// Entries of a group ([`crate::Page::groups`]), as a shift.
 const GROUP_SHIFT: u32 = 3;
+/// What is zero of the first entry of one.
+const GROUP_MASK: u32 = (1 << GROUP_SHIFT) - 1;
+/// The last entry of a table; a place without these bits is the first one of its table.
+const LAST: u32 = ENTRIES as u32 - 1;
 /// One past the last place of an address space: each is an entry of the second level and one of the third.
 pub(crate) const PLACES: u32 = 512 * 512;
 
@@ -51,8 +55,27 @@ pub(crate) const fn output(word: u64) -> u64 {
     word & OUTPUT
 }
 
-const fn index(address: u64, shift: u32) -> u16 {
-    (address.wrapping_shr(shift) & 511) as u16
+/// The same entry for another page.
+pub(crate) const fn with_output(word: u64, physical: u64) -> u64 {
+    word & !OUTPUT | physical & OUTPUT
+}
+
+pub(crate) const fn is_valid(word: u64) -> bool {
+    word & VALID != 0
+}
+
+pub(crate) const fn is_read_only(word: u64) -> bool {
+    word & READ_ONLY != 0
+}
+
+/// Where the entry of a place is in its table.
+pub(crate) const fn index(place: u32) -> u16 {
+    (place & LAST) as u16
+}
+
+/// Where the entry of an address is in a table whose entries are so large.
+const fn index_at(address: u64, shift: u32) -> u16 {
+    (address.wrapping_shr(shift) & LAST as u64) as u16
 }
 
 /// The address of `pages` pages in the half of a component, checked.
@@ -65,23 +88,59 @@ pub(crate) fn addresses(address: u64, pages: u64) -> Result<(), Code> {
 /// An entry of the last level: its table and where it is there.
 pub(crate) type Place = (u32, u16);
 
+/// A walk over what a space maps. While it lasts nothing is unmapped there.
+pub(crate) struct Walk {
+    /// Its table of the second level.
+    second: u32,
+    /// The one of the third level for places below `end`.
+    third: u32,
+    end: u32,
+    /// The place that is looked at next.
+    pub(crate) at: u32,
+}
+
+impl Walk {
+    /// The table that the place is in, and the place behind its last one.
+    pub(crate) const fn table(&self) -> (u32, u32) {
+        (self.third, self.end)
+    }
+}
+
 impl Objects<'_> {
     /// The first table of a component, if it is the pool's.
     pub(crate) fn root_of(&self, component: u16) -> Option<u32> {
         self.pool_page(self.component(component)?.space & OUTPUT)
     }
 
+    /// The table that an entry of another one is.
+    fn table_at<W: World>(&self, world: &W, table: u32, index: u16) -> Result<Option<u32>, Code> {
+        let word = world.word(table, index);
+        if word & VALID == 0 {
+            return Ok(None);
+        }
+        self.pool_page(word & OUTPUT).map(Some).ok_or(Code::Denied)
+    }
+
+    /// The tables of an address, the first one, the second and the third one, as far as there are.
+    fn tables<W: World>(
+        &self,
+        world: &W,
+        component: u16,
+        address: u64,
+    ) -> Result<(u32, Option<u32>, Option<u32>), Code> {
+        let root = self.root_of(component).ok_or(Code::Denied)?;
+        let second = self.table_at(world, root, index_at(address, 30))?;
+        let third = match second {
+            Some(second) => self.table_at(world, second, index_at(address, 21))?,
+            None => None,
+        };
+        Ok((root, second, third))
+    }
+
     /// Where the entry of an address is; `None` without a table for it.
     pub(crate) fn find_entry<W: World>(&self, world: &W, component: u16, address: u64) -> Result<Option<Place>, Code> {
-        let mut table = self.root_of(component).ok_or(Code::Denied)?;
-        for shift in [30, 21] {
-            let word = world.word(table, index(address, shift));
-            if word & VALID == 0 {
-                return Ok(None);
-            }
-            table = self.pool_page(word & OUTPUT).ok_or(Code::Denied)?;
-        }
-        Ok(Some((table, index(address, 12))))
+        let (_, _, third) = self.tables(world, component, address)?;
+        Ok(third.map(|third| (third, index_at(address, 12))))
     }
 
     /// What an address is mapped to; 0 for nothing.
@@ -90,41 +149,48 @@ impl Objects<'_> {
     }
 
     /// The same place, with tables made for it from the component's own quota. Those that are missing are counted first.
-    fn make_entry<W: World>(&mut self, world: &mut W, component: u16, address: u64) -> Result<Place, Code> {
-        // The usual case.
-        if let Some(place) = self.find_entry(world, component, address)? {
-            return Ok(place);
-        }
-        let missing = self.missing_tables(world, component, address)?;
-        let quota = self.process(component).map_or(NONE, |one| one.quota);
-        if missing != 0 && self.room.quotas.get(usize::from(quota)).is_none_or(|one| one.pages < missing) {
-            return Err(Code::Full);
-        }
-        let mut table = self.root_of(component).ok_or(Code::Denied)?;
-        for shift in [30, 21] {
-            let word = world.word(table, index(address, shift));
-            let below = match self.pool_page(word & OUTPUT).filter(|_| word & VALID != 0) {
-                Some(below) => below,
-                None => {
-                    let below = self.take_table(world, quota)?;
-                    world.set_word(table, index(address, shift), self.physical(below) | VALID);
-                    self.note_entry(table, index(address, shift));
-                    self.count_tables(component, 1);
-                    below
+    pub(crate) fn make_entry<W: World>(&mut self, world: &mut W, component: u16, address: u64) -> Result<Place, Code> {
+        let (root, second, third) = self.tables(world, component, address)?;
+        let third = match third {
+            Some(third) => third,
+            None => {
+                let missing = if second.is_none() { 2 } else { 1 };
+                let quota = self.process(component).map_or(NONE, |one| one.quota);
+                if self.room.quotas.get(usize::from(quota)).is_none_or(|one| one.pages < missing) {
+                    return Err(Code::Full);
                 }
-            };
-            table = below;
-        }
-        Ok((table, index(address, 12)))
+                let second = match second {
+                    Some(second) => second,
+                    None => self.make_table(world, (component, quota), (root, index_at(address, 30)))?,
+                };
+                self.make_table(world, (component, quota), (second, index_at(address, 21)))?
+            }
+        };
+        Ok((third, index_at(address, 12)))
+    }
+
+    /// Makes a table below an entry of another one.
+    fn make_table<W: World>(
+        &mut self,
+        world: &mut W,
+        (component, quota): (u16, u16),
+        (above, index): Place,
+    ) -> Result<u32, Code> {
+        let table = self.take_table(world, quota)?;
+        world.set_word(above, index, self.physical(table) | VALID);
+        self.note_entry(above, index);
+        self.count_tables(component, 1);
+        Ok(table)
     }
 
     /// How many tables an address has not yet.
     pub(crate) fn missing_tables<W: World>(&self, world: &W, component: u16, address: u64) -> Result<u32, Code> {
-        if self.find_entry(world, component, address)?.is_some() {
-            return Ok(0);
-        }
-        let root = self.root_of(component).ok_or(Code::Denied)?;
-        Ok(if world.word(root, index(address, 30)) & VALID == 0 { 2 } else { 1 })
+        let (_, second, third) = self.tables(world, component, address)?;
+        Ok(match (second, third) {
+            (_, Some(_)) => 0,
+            (Some(_), None) => 1,
+            (None, None) => 2,
+        })
     }
 
     /// An entry of a table is made.
@@ -146,16 +212,10 @@ impl Objects<'_> {
         }
     }
 
-    fn count_tables(&mut self, component: u16, by: i32) {
+    fn count_tables(&mut self, component: u16, by: i16) {
         if let Some(one) = self.process_mut(component) {
             one.tables = one.tables.saturating_add_signed(by);
         }
-    }
-
-    /// States whether a page is charged to the component's own quota.
-    pub(crate) fn is_own_page(&self, component: u16, page: u32) -> bool {
-        let quota = self.process(component).map_or(NONE, |one| one.quota);
-        self.room.pages.get(page as usize).is_some_and(|page| page.owner == quota && quota != NONE)
     }
 
     fn count_own(&mut self, component: u16, page: u32, by: i32) {
@@ -224,36 +284,76 @@ impl Objects<'_> {
         self.pool_page(word & OUTPUT).filter(|_| word & VALID != 0)
     }
 
-    /// Looks for the next page that a space maps, from `place` on; at most a slice of entries. Returns the place behind what it looked at, and
-    /// address, entry and table of a page if there is one.
-    pub(crate) fn next_mapped<W: World>(&self, world: &W, component: u16, place: u32) -> (u32, Option<(u64, Place)>) {
-        let second = self.root_of(component);
-        let second = second.and_then(|root| self.page_of(world.word(root, 0)));
-        let Some(second) = second else { return (PLACES, None) };
-        let mut at = place;
-        for _ in 0..ENTRIES_AT_ONCE {
-            let upper = self.next_entry(second, at.wrapping_shr(9));
-            if upper >= u32::from(ENTRIES) {
-                return (PLACES, None);
+    /// A walk over what a space maps, from a place on.
+    pub(crate) fn walk<W: World>(&self, world: &W, component: u16, place: u32) -> Walk {
+        let second = self.root_of(component).and_then(|root| self.page_of(world.word(root, 0)));
+        let at = if second.is_some() { place } else { PLACES };
+        Walk { second: second.unwrap_or(NO_PAGE), third: NO_PAGE, end: at & !LAST, at }
+    }
+
+    /// Brings a walk that is behind its table to the next one, or to the end of a group of the second level without one; false when there is none.
+    pub(crate) fn next_table<W: World>(&self, world: &W, walk: &mut Walk) -> bool {
+        if walk.at < walk.end {
+            return true;
+        }
+        let mut upper = walk.at.wrapping_shr(9);
+        if upper & GROUP_MASK == 0 {
+            upper = self.next_entry(walk.second, upper);
+        }
+        if upper >= u32::from(ENTRIES) {
+            walk.at = PLACES;
+            return false;
+        }
+        let mut third = None;
+        for _ in 0..=GROUP_MASK {
+            third = self.page_of(world.word(walk.second, upper as u16));
+            if third.is_some() {
+                break;
             }
-            at = at.max(upper.wrapping_shl(9));
-            let behind = upper.wrapping_add(1).wrapping_shl(9);
-            let Some(third) = self.page_of(world.word(second, upper as u16)) else {
-                at = behind;
-                continue;
-            };
-            let lower = self.next_entry(third, at & 511);
-            if lower >= u32::from(ENTRIES) {
-                at = behind;
-                continue;
-            }
-            let found = upper.wrapping_shl(9) | lower;
-            at = found.wrapping_add(1);
-            if world.word(third, lower as u16) & VALID != 0 {
-                return (at, Some((u64::from(found).wrapping_shl(12), (third, lower as u16))));
+            upper = upper.wrapping_add(1);
+            if upper & GROUP_MASK == 0 {
+                break;
             }
         }
-        (at, None)
+        let first = upper.wrapping_shl(9);
+        (walk.at, walk.end) = (walk.at.max(first), first);
+        if let Some(third) = third {
+            walk.end = first.wrapping_add(u32::from(ENTRIES));
+            (walk.third, walk.at) = (third, self.next_place(third, walk.at));
+        }
+        true
+    }
+
+    /// The place behind another one of a table; groups in which no entry was made are passed.
+    #[inline]
+    pub(crate) fn behind(&self, table: u32, place: u32) -> u32 {
+        let next = place.wrapping_add(1);
+        if next & GROUP_MASK == 0 && next & LAST != 0 { self.next_place(table, next) } else { next }
+    }
+
+    /// The first place of a table, from one of its places on, whose entry may have been made; the one behind its last for none.
+    fn next_place(&self, table: u32, place: u32) -> u32 {
+        (place & !LAST).wrapping_add(self.next_entry(table, place & LAST))
+    }
+
+    /// Looks for the next page that a space maps, from `place` on; at most a slice of entries. Returns the place behind what it looked at, and
+    /// where the page's entry is if there is one.
+    pub(crate) fn next_mapped<W: World>(&self, world: &W, component: u16, place: u32) -> (u32, Option<Place>) {
+        let mut walk = self.walk(world, component, place);
+        for _ in 0..ENTRIES_AT_ONCE {
+            if !self.next_table(world, &mut walk) {
+                return (PLACES, None);
+            }
+            let place = walk.at;
+            if place >= walk.end {
+                continue;
+            }
+            walk.at = self.behind(walk.third, place);
+            if world.word(walk.third, index(place)) & VALID != 0 {
+                return (walk.at, Some((walk.third, index(place))));
+            }
+        }
+        (walk.at, None)
     }
 
     /// One slice of taking a space apart, which the core has forgotten and nobody runs in: a page, or a table behind its last page. Returns
@@ -262,7 +362,7 @@ impl Objects<'_> {
         let root = self.root_of(component)?;
         let second = self.page_of(world.word(root, 0))?;
         let (next, found) = self.next_mapped(world, component, place);
-        if let Some((_, (table, index))) = found {
+        if let Some((table, index)) = found {
             let word = world.word(table, index);
             world.set_word(table, index, 0);
             self.drop_mapping(component, word);

@@ -288,9 +288,11 @@ impl Objects<'_> {
             return Err(Code::Busy);
         }
         let home = self.component(one.home).filter(|home| home.state == ComponentState::Living).ok_or(Code::Gone)?;
-        let life = home.counters.life;
+        let (life, ends) = (home.counters.life, self.ends);
         if let Some(one) = self.thread_mut(thread) {
             one.begin(life, argument);
+            // Its only level is alive.
+            one.seen_ends = ends;
         }
         self.activate(world, thread, tcap);
         Ok(())

@@ -106,13 +106,14 @@ fn an_exec_is_one_slice_for_each_choice() {
             check_pool(b);
         }
         assert_eq!(b.pick(0), Some(me));
-        assert_eq!(slices, 12, "what is taken apart, and what is put there");
+        assert_eq!(slices, 11, "what is taken apart, and what is put there");
     });
 }
 
 #[test]
 fn what_was_begun_and_abandoned_is_destroyed() {
-    for at in 1..15 {
+    // Pages and slots of a process that is usual: there are so many looks.
+    for at in 1..=7 {
         for how in 0..4 {
             bench_of(&Rows::with_pool(), |b| {
                 b.start(&[0, 4]);

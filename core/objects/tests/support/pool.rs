@@ -226,7 +226,9 @@ pub(crate) fn check_pool(b: &Bench<'_>) {
                 }
             }
         }
-        assert_eq!((process.tables, process.private_pages), (tables, private), "process {number}");
+        assert_eq!((u32::from(process.tables), process.private_pages), (tables, private), "process {number}");
+        let is_its = |one: &&Thread| usize::from(one.home) == number && one.state != ThreadState::Free;
+        assert_eq!(usize::from(process.threads), room.threads.iter().filter(is_its).count(), "process {number}");
         assert!(process.own_pages <= own, "process {number} has {own} own pages, and knows {}", process.own_pages);
         let quota = &room.quotas[usize::from(process.quota)];
         assert!(quota.is_used && usize::from(quota.component) == number);

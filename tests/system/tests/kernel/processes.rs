@@ -154,7 +154,7 @@ fn memory_is_mapped_shared_and_protected() {
 }
 
 /// Row 12: from the call of `fork`, of a process with 64 KiB of writable memory, to the first instruction of its child, which is more important.
-const FORK: u64 = 27_700;
+const FORK: u64 = 15_750;
 
 /// QV-E6, row 12: every fork takes the same, on the board and in a partition.
 #[test]
