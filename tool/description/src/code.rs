@@ -335,6 +335,7 @@ codes! {
     DoorbellsAbove BH1291 Warning "doorbells of wires that make a server late";
     ComponentFloatingPoint BH1295 Error "floating point in a component that did not declare it";
     UnusedFloatingPoint BH1296 Warning "floating point that is declared and never used";
+    InterruptTakesTime BH1299 Warning "interrupt of a thread that runs on time of others";
 }
 
 impl Code {

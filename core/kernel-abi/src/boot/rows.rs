@@ -310,7 +310,7 @@ rows! {
         pages: u32,
         /// Component.
         component: u16,
-        /// It reads and writes all memory of the partition by itself, or of the machine, 1: whoever wrote the description trusts the component with that. Otherwise
+        /// It reads and writes all memory of the partition by itself, or of the machine, 1: who wrote the description trusts the component with that. Otherwise
         /// it reaches what it is said to, or nothing, 0.
         reaches_all: u16,
     }

@@ -219,6 +219,7 @@ impl<'r> Resolver<'r> {
                     self.push(diagnostic.at(*first, "it is this one's"));
                 }
                 owners.push((intid, interrupt.name.span));
+                self.on_own_time(component, interrupt);
                 let server = self.payer_of(component, end_points, end_point, servers);
                 let (clients, default_client) = servers.clients(server);
                 rows.push(BindingRow {
@@ -235,6 +236,22 @@ impl<'r> Resolver<'r> {
             }
         }
         rows
+    }
+
+    /// Warns where the driver may run on time that somebody gave it: its interrupt comes again when it says so on its own.
+    fn on_own_time(&mut self, component: &Component, interrupt: &Interrupt) {
+        let takes = |signal: &Located<String>| signal.value == interrupt.signal.value;
+        let end_point = component.end_points.iter().find(|one| one.signals.value.iter().any(takes));
+        let Some(span) = end_point.and_then(|one| one.takes_time.as_ref()).filter(|takes| takes.value) else { return };
+        let message = format!("interrupt `{}` goes to a thread that runs on time of others", interrupt.name.value);
+        let diagnostic = Diagnostic::new(Code::InterruptTakesTime, message)
+            .at(interrupt.signal.span, "")
+            .at(span.span, "who sends may give it time");
+        self.push(
+            diagnostic
+                .note("an interrupt comes again when its driver has done with it, which it can say on time of its own server only")
+                .help("let another thread of the component take the interrupt"),
+        );
     }
 
     /// The number of an interrupt that is the instance's, and whether the device signals it by an edge.
