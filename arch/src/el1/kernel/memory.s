@@ -38,9 +38,9 @@ memcpy:
 8:  ret
 .size memcpy, . - memcpy
 
-// x0 = to, w1 = the byte, x2 = bytes. Returns x0.
 .globl memset
 .type memset, %function
+// x0 = to, w1 = the byte, x2 = bytes. Returns x0. The byte is in all bytes of x1 first, so that a pair of it is stored by one instruction.
 memset:
     mov     x3, x0
     and     x1, x1, #0xff

@@ -105,13 +105,16 @@ const MOST_WORDS: u64 = 7;
 ///
 /// # Safety
 /// The address is of a page that the kernel's half maps writable, and of which nothing is in Rust.
-#[inline(never)] // It is long, and has several callers.
+// Not in each of its callers: it is long.
+#[inline(never)]
 unsafe fn clear(page: u64) {
     let block: u64;
+    // The core says how much `dc zva` clears, and whether it may be used: a monitor can forbid it.
     // SAFETY: reads what the core says of `dc zva`; no memory is touched.
     unsafe { asm!("mrs {}, DCZID_EL0", out(reg) block, options(nomem, nostack, preserves_flags)) };
     // Bits 3:0 are the block's words as a power of two, bit 4 forbids it (Arm ARM D17.2.36). Eight blocks of no more than 512 bytes are in a page without a rest.
     if block & 0x1f <= MOST_WORDS {
+        // A line of the cache by an instruction, which need not be read before.
         // SAFETY: as the caller promises: whole blocks of one page, which is normal memory. Bytes of pages have no meaning here.
         unsafe {
             asm!(
@@ -155,7 +158,8 @@ unsafe fn clear(page: u64) {
 ///
 /// # Safety
 /// Both addresses are of pages that the kernel's half maps, the first one writable, and of which nothing is in Rust.
-#[inline(never)] // It is longer.
+// Not in each of its callers: it is longer.
+#[inline(never)]
 unsafe fn copy(to: u64, from: u64) {
     // Pairs of registers: 16 bytes by an instruction, which is what the price of a fork is made of.
     // SAFETY: as the caller promises; bytes of pages have no meaning here.
