@@ -229,8 +229,9 @@ impl FakeState {
     fn merge(&self, address: u64, bytes: u32, value: u64) {
         let shift = (address & 7) * 8;
         let mask = if bytes == 8 { u64::MAX } else { ((1u64 << (bytes * 8)) - 1) << shift };
-        let old = self.word(address);
-        self.words.borrow_mut().insert(address & !7, (old & !mask) | ((value << shift) & mask));
+        let mut words = self.words.borrow_mut();
+        let word = words.entry(address & !7).or_default();
+        *word = (*word & !mask) | ((value << shift) & mask);
     }
 
     fn bytes(&self, address: u64, count: u64) -> Vec<u8> {
