@@ -20,6 +20,10 @@ const PACKAGE: &str = "tests/system";
 /// What names a board in place of the one of a description.
 const BOARD_VARIABLE: &str = "BULKHEAD_BOARD";
 
+/// Names the program of the scenarios where it was built already, as by `./x test`: built here, it would be built once more, as what
+/// other packages ask of the crates that it shares with them is not asked here.
+const PROGRAM_VARIABLE: &str = "BULKHEAD_SCENARIOS";
+
 /// What came of the suite on a board.
 #[derive(Clone, Debug)]
 struct Outcome {
@@ -36,7 +40,7 @@ struct Outcome {
 /// Runs the suite on every built-in board, or on one.
 pub(super) fn run(board: Option<&str>, is_short: bool) -> Result<u8, Failure> {
     let chosen = chosen(board, is_short)?;
-    let program = build()?;
+    let program = std::env::var_os(PROGRAM_VARIABLE).map_or_else(build, |named| Ok(PathBuf::from(named)))?;
     let all = list(&program)?;
     let outcomes: Vec<Outcome> =
         chosen.into_iter().map(|board| run_on(&program, board, &all, is_short)).collect::<Result<_, _>>()?;
