@@ -7,8 +7,10 @@
 
 use crate::source::{Source, items_under, test_items};
 use bulkhead_abi::Part;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 /// Crates linked at EL2: name and folder.
 pub const EL2_CRATES: &[(&str, &str)] = &[
@@ -197,6 +199,18 @@ pub(crate) fn without_items(attribute: &str, text: &str) -> String {
 
 /// The text as rustfmt writes it without any configuration.
 fn formatted(text: &str) -> Result<String, String> {
+    // Most files are in all parts, which several tests count: to start rustfmt for each was most of what they took.
+    static DONE: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let poisoned = |_| String::from("another count was ended in the middle");
+    if let Some(done) = DONE.lock().map_err(poisoned)?.get(text) {
+        return Ok(done.clone());
+    }
+    let done = by_rustfmt(text)?;
+    DONE.lock().map_err(poisoned)?.insert(text.to_owned(), done.clone());
+    Ok(done)
+}
+
+fn by_rustfmt(text: &str) -> Result<String, String> {
     let missing = |error| format!("cannot run rustfmt, which the toolchain of the project has: {error}");
     let mut child = Command::new("rustfmt")
         .args(["--edition", "2024", "--emit", "stdout", "--quiet"])
