@@ -155,9 +155,11 @@ impl Objects<'_> {
                 (one.then, one.progress) = (then, 0);
             }
             ComponentState::Living | ComponentState::Stopped | ComponentState::Building => {
-                let is_worn = !one.counters.end_life();
+                // What was never whole has nothing to begin again with.
+                let is_whole = one.state != ComponentState::Building;
+                let can_live = one.counters.end_life() && is_whole;
                 (one.state, one.progress) = (ComponentState::Unwinding, 0);
-                one.then = if is_worn && then == ComponentState::Living { ComponentState::Stopped } else { then };
+                one.then = if !can_live && then == ComponentState::Living { ComponentState::Stopped } else { then };
             }
         }
         one.refresh();
@@ -171,15 +173,11 @@ impl Objects<'_> {
     fn end_making(&mut self, component: u16, then: ComponentState) {
         let Some(process) = self.process_mut(component) else { return };
         let quota = process.quota;
-        let is_whole = core::mem::replace(&mut process.phase, Phase::Idle) == Phase::Idle;
+        process.phase = Phase::Idle;
         if then == ComponentState::Free
             && let Some(quota) = self.quota_mut(quota)
         {
             quota.counters.revoke();
-        }
-        if let Some(one) = self.component_mut(component).filter(|one| !is_whole && one.then == ComponentState::Living) {
-            // Its memory was being replaced: there is nothing to begin with.
-            one.then = ComponentState::Stopped;
         }
     }
 
