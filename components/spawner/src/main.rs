@@ -51,6 +51,14 @@ const WORKS: u64 = 9;
 /// Forks as often as it can, and its forks do, and they never end: they are taken apart after this long.
 const BOMB: u64 = 6;
 const BOMB_MS: u64 = 100;
+/// The same by spawning, of which the number of the program is above.
+const SPAWNS: u64 = 10;
+/// No child: it makes children itself until it is refused, which spin, each with this many pages.
+const FILLS: u64 = 11;
+const SPINS: u64 = 8;
+const SPINS_PAGES: u32 = 40;
+/// Slots behind the child's that are empty where it does.
+const MOST_CHILDREN: u64 = 14;
 /// Of the counter, on the emulator.
 const TICKS_PER_MS: u64 = 62_500;
 /// How often a child that works forks.
@@ -104,7 +112,7 @@ fn main(argument: u64) {
 /// What a child of the list is given.
 fn with_more(role: u64) -> u64 {
     match role {
-        EXECS => role | worker() << 8,
+        EXECS | SPAWNS => role | worker() << 8,
         WORKS => role | FORKS << 8,
         _ => role,
     }
@@ -112,8 +120,11 @@ fn with_more(role: u64) -> u64 {
 
 /// One child that is given this argument, from its beginning to its end.
 fn run(role: u64, argument: u64) {
+    if role == FILLS {
+        return fill();
+    }
     let share = match role {
-        BOMB => Share { pages: 300, components: 12, threads: 12, regions: 1 },
+        BOMB | SPAWNS => Share { pages: 300, components: 12, threads: 12, regions: 1 },
         _ => Share { pages: 96, components: 1, threads: 1, regions: 1 },
     };
     let bits = match process::spawn(worker(), argument, made(), given(), share) {
@@ -124,7 +135,7 @@ fn run(role: u64, argument: u64) {
         }
     };
     created::count().add(1);
-    if role == BOMB {
+    if [BOMB, SPAWNS].contains(&role) {
         let _ = receive(0, call::counter_ticks() + BOMB_MS * TICKS_PER_MS);
         return println!("spawner: {role} is taken apart {:?}", process::destroy(child()));
     }
@@ -152,6 +163,24 @@ fn run(role: u64, argument: u64) {
     }
     println!("spawner: {role} is taken apart {:?}", process::destroy(child()));
     ended::count().add(1);
+}
+
+/// Children until there is no room, which are taken apart after a while.
+fn fill() {
+    let share = Share { pages: SPINS_PAGES, ..Share::default() };
+    let mut children = 0;
+    while children < MOST_CHILDREN {
+        match process::spawn(worker(), SPINS, Made { to: child() + children, ..made() }, given(), share) {
+            Ok(_) => children += 1,
+            Err(code) => {
+                println!("bomb: {children} children, then {code:?}");
+                break;
+            }
+        }
+    }
+    let _ = receive(0, call::counter_ticks() + BOMB_MS * TICKS_PER_MS);
+    let end = (0..children).try_for_each(|number| process::destroy(child() + number));
+    println!("spawner: {FILLS} is taken apart {end:?}");
 }
 
 /// A child that works says nothing, and neither is anything said of it that was expected.

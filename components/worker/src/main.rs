@@ -38,6 +38,9 @@ const SPINS: u64 = 8;
 /// Forks as often as the number above the lowest byte says, looks each time that parent and child have memory of their own, and exits with how often that was so.
 const WORKS: u64 = 9;
 
+/// Spawns the program whose number is above the lowest byte until it is refused, and each child does.
+const SPAWNS: u64 = 10;
+
 /// A slot that nothing is in.
 const CHILD: u64 = PROCESS_SLOTS as u64 - 1;
 const REGION: u64 = PROCESS_SLOTS as u64 - 2;
@@ -81,7 +84,11 @@ fn main(argument: u64) {
             unsafe { asm!("brk #2") }
         }
         MAPS => maps(),
-        BOMB => bomb(),
+        BOMB => bomb("forks", |to, share| process::fork(Made { to, ..made() }, share)),
+        SPAWNS => bomb("children", |to, share| {
+            let made = Made { to, ..made() };
+            process::spawn(argument >> 8, argument, made, payer()..payer() + 1, share).map(Fork::Parent)
+        }),
         COUNTS => counts(argument >> 8),
         WORKS => works(argument >> 8),
         SPINS => loop {
@@ -159,20 +166,20 @@ fn maps() {
     unsafe { word.write_volatile(78) };
 }
 
-fn bomb() {
-    // What a child may have is less than what its parent has; it forks as well.
+fn bomb(what: &str, make: impl Fn(u64, Share) -> Result<Fork, Code>) {
+    // What a child may have is less than what its parent has; it makes some as well.
     let mut share = Share { pages: 200, components: 8, threads: 8, regions: 0 };
-    let mut forks = 0;
-    while forks < MOST_FORKS {
-        match process::fork(Made { to: CHILD - forks, ..made() }, share) {
-            Ok(Fork::Child) => forks = 0,
-            Ok(Fork::Parent(_)) => forks += 1,
+    let mut made = 0;
+    while made < MOST_FORKS {
+        match make(CHILD - made, share) {
+            Ok(Fork::Child) => made = 0,
+            Ok(Fork::Parent(_)) => made += 1,
             Err(_) if share.components != 0 => {
                 (share.components, share.threads) = (share.components / 2, share.components / 2)
             }
             Err(_) if share.pages >= LEAST_PAGES => share.pages -= LEAST_PAGES / 2,
             Err(code) => {
-                println!("bomb: {forks} forks, then {code:?}");
+                println!("bomb: {made} {what}, then {code:?}");
                 break;
             }
         }

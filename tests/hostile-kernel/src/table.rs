@@ -409,4 +409,27 @@ pub const GROUPS: &[Group] = &[
             attack(364, "random words at random places of its page", &["took 0", "lost 0"]),
         ],
     },
+    Group {
+        title: "A peer's port, from its destination",
+        about: "A component of another instance, on another core, that has the destination of a port of a component, and says rubbish about what it has taken (`components/glutton`). The other one sends as much as it can; what is said is how often it was told something else than that a message is sent, that there is no room, or that the peer is mistaken, and how many periods a control loop beside it loses.",
+        attacks: &[
+            attack(
+                365,
+                "any number of messages, more than there are and fewer than before",
+                &["other answers 0", "lost 0"],
+            ),
+            attack(366, "all that there are, at once", &["other answers 0", "lost 0"]),
+            attack(367, "a head and an incarnation that change while they are read", &["other answers 0", "lost 0"]),
+            attack(368, "random words at random places of its page", &["other answers 0", "lost 0"]),
+        ],
+    },
+    Group {
+        title: "Bombs of processes",
+        about: "A component and its processes that make processes until their quota ends, three times one after the other (`components/spawner`, `components/worker`), beside a control loop. What is said is how often all of it was taken apart, and how many periods the loop loses.",
+        attacks: &[
+            attack(370, "a component that spawns", &["taken apart 3", "lost 0"]),
+            attack(371, "processes that spawn, and what they spawn does", &["taken apart 3", "lost 0"]),
+            attack(372, "processes that fork, and their forks do", &["taken apart 3", "lost 0"]),
+        ],
+    },
 ];

@@ -1,7 +1,8 @@
-//! Processes that fork as often as they can, and their forks, beside a control loop: they have what their quota has, and the loop loses nothing (QV-E6, QV-21, CH-60).
+//! Components and processes that make processes as often as they can, and what they make does, beside a control loop: they have what their quota has, and the loop loses nothing (QV-E6, QV-21, CH-60).
 
 use crate::described::Described;
 use crate::places::{Place, run};
+use bulkhead_hostile_kernel::attacks;
 
 /// The longest passage of the kernel without a look for interrupts (row 13), in ticks of the counter, which are instructions on this clock.
 const LONGEST_PASSAGE: u64 = 2_500;
@@ -30,7 +31,7 @@ threads = [{{ name = "main", server = "maker", argument = {children} }}]
 end_points = [{{ thread = "main", signals = ["told"] }}]
 quota = "1600 KiB"
 processes = 14
-bind = {{ told = "receive:main", quota = "quota", jobs = "server:jobs", worker = "program:worker", room = "empty:2" }}
+bind = {{ told = "receive:main", quota = "quota", jobs = "server:jobs", worker = "program:worker", room = "empty:16" }}
 "#
     );
     let image = Described::new(&format!("bombs-{children}"), &text).laid().bytes;
@@ -43,21 +44,26 @@ fn worst(lines: &[String]) -> u64 {
     line.trim_end_matches(" ticks").parse().expect("a number")
 }
 
-/// Three trees of forks, one after the other: each has its quota and no more, and all of it comes back. The kernel's slices are interrupted by the loop's periods.
+/// Attacks by number, and what the spawner's children do; 11 is that it spawns by itself.
+const BOMBS: [(u64, u64); 3] = [(370, 11), (371, 10), (372, 6)];
+
+/// Three bombs of each kind, one after the other: each has its quota and no more, and all of it comes back. The kernel's slices are interrupted by the loop's periods.
 #[test]
-fn a_fork_bomb_has_its_quota_and_a_control_loop_loses_no_period() {
+fn a_bomb_of_processes_has_its_quota_and_a_control_loop_loses_no_period() {
     // 0xff ends the list of children, and another one says that it is all of it.
-    let [quiet, busy] = [lines(0xffff), lines(0xff_ff06_0606)];
-    for (quiet, busy) in quiet.iter().zip(&busy) {
-        let of = |start: &str| busy.iter().filter(|line| line.starts_with(start)).count();
-        assert_eq!(
-            (of("spawner: 6 is taken apart Ok(())"), of("spawner: over"), of("kernel: ")),
-            (3, 1, 0),
-            "{busy:?}"
-        );
-        assert!(of("bomb: ") >= 3, "{busy:?}");
-        let (quiet, busy) = (worst(quiet), worst(busy));
-        println!("worst response {quiet} alone, {busy} beside three trees of forks");
-        assert!(busy < quiet + 2 * LONGEST_PASSAGE, "{quiet} alone, {busy} beside three trees of forks");
+    let quiet = lines(0xffff);
+    for (number, role) in BOMBS {
+        let busy = lines(0xff_ff00_0000 | role << 16 | role << 8 | role);
+        let attack = attacks().find(|attack| attack.number == number).expect("it is in the table");
+        for (quiet, busy) in quiet.iter().zip(&busy) {
+            let of = |start: &str| busy.iter().filter(|line| line.starts_with(start)).count();
+            let apart = of(&format!("spawner: {role} is taken apart Ok(())"));
+            assert_eq!((of("spawner: over"), of("kernel: ")), (1, 0), "{busy:?}");
+            assert!(of("bomb: ") >= 3, "{busy:?}");
+            let (quiet, worst) = (worst(quiet), worst(busy));
+            assert_eq!(attack.says, [format!("taken apart {apart}"), "lost 0".to_owned()], "{number}: {busy:?}");
+            println!("worst response {quiet} alone, {worst} beside attack {number}");
+            assert!(worst < quiet + 2 * LONGEST_PASSAGE, "{quiet} alone, {worst} beside attack {number}");
+        }
     }
 }

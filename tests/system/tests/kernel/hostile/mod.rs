@@ -3,6 +3,7 @@
 
 mod deep;
 mod instance;
+mod neighbours;
 mod passages;
 mod peer;
 mod ports;

@@ -1,6 +1,7 @@
 //! A peer that writes rubbish into its wire, on a core of its own: an instance whose component has the channel as a port and may write all of the source's page. The other
 //! instance is what it is to be: its victim computes on as long as ever, and hears of what is exported alone.
 
+use super::neighbours::attacker;
 use bulkhead_hostile_kernel::attacks;
 use bulkhead_run::End;
 use bulkhead_system_tests::kernel::cores::{self, Channel, Member};
@@ -14,23 +15,14 @@ const LISTENS: u64 = 5;
 /// Rounds of the victim, behind each of which the attacker has a turn.
 const ROUNDS: u64 = 200;
 
-fn attacker([first, last]: [u64; 2]) -> Member {
-    let argument = first | last << 16;
-    let text = format!(
-        r#"version = 1
-server = [{{ name = "main", quantum = "100 s" }}, {{ name = "wire" }}]
-wire = [{{ port = "down", server = "wire", exports = {{ turn = "rubbish.turn" }} }}]
-
-[[component]]
-name = "rubbish"
-program = "component:rubbish.elf"
-threads = [{{ name = "main", server = "main", argument = {argument} }}]
-end_points = [{{ thread = "main", signals = ["turn"] }}]
+fn rubbish([first, last]: [u64; 2]) -> Member {
+    let wire = r#"wire = [{ port = "down", server = "wire", exports = { turn = "rubbish.turn" } }]
+"#;
+    let port = r#"end_points = [{ thread = "main", signals = ["turn"] }]
 ports = ["up"]
-bind = {{ told = "receive:main", there = "port:up" }}
-"#
-    );
-    Member { name: "attacker", text, keys: String::new() }
+bind = { told = "receive:main", there = "port:up" }
+"#;
+    attacker("rubbish", first | last << 16, [wire, port])
 }
 
 /// Its end point has bits 0 and 1, and only the latter is exported.
@@ -68,7 +60,7 @@ const fn told(attack: u64, round: u64) -> u64 {
 /// What the victim's instance printed, how many turns the attacker had, and how many signals the listener was told.
 fn attacked(numbers: [u64; 2], mode: &str) -> (Vec<String>, u64, u64) {
     let channels = [Channel::wire("up", "attacker", "victim"), Channel::wire("down", "victim", "attacker")];
-    let mut running = cores::system("peer", mode, &[victim(), attacker(numbers)], &channels).start_exact(4);
+    let mut running = cores::system("peer", mode, &[victim(), rubbish(numbers)], &channels).start_exact(4);
     assert_eq!(running.end(), End::AllEnded, "attack {numbers:?}, {mode}");
     running.assert_no_crash();
     for partition in ["victim", "attacker"] {
