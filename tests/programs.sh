@@ -3,10 +3,10 @@
 
 # Test programs that take longest, by folder and name: they begin first, so that none of them is left alone at the end.
 longest='tests/system scenarios
+tests/system worlds
 the other boards
 tests/system kernel
 tests/book listings
-tests/system worlds
 bench experiments
 bench ceilings
 monitor bulkhead_monitor
