@@ -29,8 +29,6 @@ use crate::late::Untold;
 
 /// No claim.
 const NOBODY: u8 = u8::MAX;
-/// Most claims that expire at one entry: as many as there are may be due at one instant. The others stay reserved until the next ones, and nobody can use them.
-const EXPIRIES_AT_ONCE: usize = 2;
 
 /// Memory for claims and bands.
 #[derive(Debug)]
@@ -238,11 +236,12 @@ impl Servers<'_> {
         self.block(server);
     }
 
-    /// It does not ask, though somebody is there.
+    /// It does not ask, though somebody is there. A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background: it is
+    /// asked again, in a passage of its own.
     fn dry_up(&mut self, slot: u8) {
         self.room.core.block(self.now_ticks(), slot);
-        // A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background.
-        self.ask_again(slot);
+        self.room.shares.state.dry.add(slot, NEVER);
+        self.time_changed(slot);
     }
 
     /// Who was dry asks if its claim does now.
@@ -333,25 +332,21 @@ impl Servers<'_> {
         if stint != Stint::IDLE && !stint.is_background() {
             self.spend(self.room.shares.state.charged, ticks);
         }
-        for _ in 0..EXPIRIES_AT_ONCE {
-            if !self.expire_next() {
-                return;
-            }
-        }
+        // One at an entry: as many as there are may be due at one instant. The others stay reserved until the next ones, and nobody can use them.
+        self.expire_next();
     }
 
-    /// Lets one claim expire that is due; false when none is.
+    /// Lets one claim expire, if one is due.
     #[inline]
-    fn expire_next(&mut self) -> bool {
+    fn expire_next(&mut self) {
         let now = self.now_ticks();
         if self.room.shares.claims.next_expiry_ticks() > now {
-            return false;
+            return;
         }
         let ShareRoom { claims, state, .. } = &mut self.room.shares;
-        let Some((claim, server)) = claims.expire(now) else { return false };
+        let Some((claim, server)) = claims.expire(now) else { return };
         state.untold.end(claim, Some(server));
         self.time_changed(server);
-        true
     }
 
     /// Who gave the core away has paid for loading its successor.

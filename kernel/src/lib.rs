@@ -365,7 +365,14 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             && leaver != chosen.stint
         {
             let at = self.outside.machine.counter_ticks();
-            let next = self.outside.servers.loaded(at, leaver);
+            self.outside.servers.loaded(at, leaver);
+            // The second of two choices is a passage of its own.
+            if self.outside.machine.is_interrupted() {
+                self.account();
+                self.take_interrupts();
+                return false;
+            }
+            let next = self.outside.servers.choose();
             if next.stint != chosen.stint || self.outside.servers.has_late_before(next.stint) {
                 return false;
             }

@@ -180,8 +180,8 @@ impl<'a> Servers<'a> {
         (leaver != Stint::IDLE).then_some(leaver)
     }
 
-    /// The successor of who gave the core away was loaded at `at`, and who runs now is asked again: that took time.
-    pub(crate) fn loaded(&mut self, at: u64, leaver: Stint) -> Next {
+    /// The successor of who gave the core away was loaded at `at`. Who runs now is to be asked again: that took time.
+    pub(crate) fn loaded(&mut self, at: u64, leaver: Stint) {
         self.room.core.loaded(at, leaver);
         if self.divides {
             self.use_leavers_claim(leaver, at.saturating_sub(self.now_ticks));
@@ -189,7 +189,6 @@ impl<'a> Servers<'a> {
         }
         self.now_ticks = self.now_ticks.max(at);
         self.note_usage(leaver.server());
-        self.choose()
     }
 
     /// When the timer is to ring for the server that was chosen: at the end of its budget, or when somebody comes who is not less important.

@@ -154,8 +154,8 @@ break_place() {
         true' '        self.slice(world, component);
         self.ending != 0' ;;
         # A polling server that lost its reservation waits until something else happens.
-        polls) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs '        // A polling server has lost its budget by that, and one without any may wait for the next one, or continue in the background.
-        self.ask_again(slot);' '' ;;
+        polls) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs '        self.room.shares.state.dry.add(slot, NEVER);
+        self.time_changed(slot);' '        self.room.shares.state.dry.add(slot, NEVER);' ;;
         # What ends of others is told before who is more important runs.
         told_before) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/late.rs '!self.is_empty() && waits()' '!self.is_empty()' ;;
         # What servers of a band give back is taken without a look for interrupts.
@@ -169,7 +169,8 @@ break_place() {
         # All who are awake on a claim that ended are told at once.
         tells) attack=hostile::swarm && change kernel/src/lib.rs 'if may_look && self.outside' 'if false && self.outside' ;;
         # All claims that are due expire at one entry.
-        expires) attack=hostile::swarm && change kernel/src/claims.rs 'EXPIRIES_AT_ONCE: usize = 2' 'EXPIRIES_AT_ONCE: usize = 64' ;;
+        expires) attack=hostile::swarm && change kernel/src/claims.rs '        // One at an entry: as many' '        while self.room.shares.claims.next_expiry_ticks() <= self.now_ticks() { self.expire_next(); }
+        // One at an entry: as many' ;;
         # The choice behind a call belongs to its passage.
         looks) attack=hostile::swarm && change kernel/src/lib.rs '        if self.outside.machine.is_interrupted() {
             self.account();' '        if false {

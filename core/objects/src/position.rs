@@ -416,8 +416,10 @@ impl Objects<'_> {
 
     /// The first thread from this one on that is awake on a claim.
     fn awake_on(&self, tcap: u16, first: u16) -> Option<u16> {
-        let mut numbered = (first..NONE).zip(self.room.threads.iter().skip(first.into()));
-        numbered.find(|(_, one)| one.runs_on == tcap && one.server != NONE).map(|(thread, _)| thread)
+        let mut others = self.room.threads.get(usize::from(first)..)?.iter();
+        // By its place, which is counted once and not at each of them.
+        let place = others.position(|one| one.runs_on == tcap && one.server != NONE)?;
+        Some(first.saturating_add(place as u16))
     }
 
     /// What a thread runs on is used up: its scheduler is told. It continues with its own if that can be used, else its scheduler is `next`. Its own may be

@@ -8,7 +8,7 @@ use bulkhead_sched::Members;
 use bulkhead_sched::kernel::{Next, Stint};
 
 /// Most servers that one choice finds without time: a component can reserve that of all behind it, before they are chosen.
-const DRY_UP_AT_ONCE: usize = 2;
+const DRY_UP_AT_ONCE: usize = 1;
 
 impl Servers<'_> {
     /// There is work that is not less important than who was chosen: schedulers are to be told of something, or somebody asked again. That is first; what is of others does not
@@ -116,11 +116,14 @@ impl Servers<'_> {
                 best.server() == running.server() || claims.agree(of(best), of(running))
             };
             // The usual case: nobody has a word in it.
+            let mut is_unfinished = false;
             let next = if core.vetoed() == 0 && agree() {
                 core.next(now)
             } else {
                 let before = core.vetoed();
-                let next = self.room.shares.state.agreement.next(core, claims, position, now);
+                let agreement = &mut self.room.shares.state.agreement;
+                let next = agreement.next(core, claims, position, now);
+                is_unfinished = agreement.is_unfinished();
                 self.count_vetoes(before);
                 next
             };
@@ -130,6 +133,7 @@ impl Servers<'_> {
             }
             let claim = self.room.shares.state.position(slot);
             if self.charge_through(claim) {
+                self.room.shares.state.is_unfinished = is_unfinished;
                 return next;
             }
             self.dry_up(slot);

@@ -13,6 +13,8 @@ use crate::tcap::Claims;
 
 /// Most servers that are passed over at once. The host counts who can share a scheduler and refuses more.
 pub const MAX_VETOED: u32 = 8;
+/// Most that one choice lets take the core one from the other, while others are passed over: each of them has its own word in who is.
+const HOLDERS_AT_ONCE: u32 = 1;
 /// Each round passes one over or lets a better one take the core.
 const MAX_ROUNDS: u32 = (MAX_VETOED + 1) * (MAX_VETOED + 2) / 2;
 
@@ -20,19 +22,27 @@ const MAX_ROUNDS: u32 = (MAX_VETOED + 1) * (MAX_VETOED + 2) / 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
     protected: Option<(Stint, u8)>,
+    is_unfinished: bool,
 }
 
 impl Agreement {
     /// Nobody is passed over.
     #[must_use]
     pub const fn new() -> Self {
-        Self { protected: None }
+        Self { protected: None, is_unfinished: false }
     }
 
     /// The server and the claim for which others are passed over.
     #[must_use]
     pub const fn protected(&self) -> Option<(Stint, u8)> {
         self.protected
+    }
+
+    /// Who was chosen may take the core, but may have to give it away at this instant: the choice is to be made again, as if that one had run. Who looks for interrupts between the
+    /// two does not look away for as long as all take.
+    #[must_use]
+    pub const fn is_unfinished(&self) -> bool {
+        self.is_unfinished
     }
 
     /// Chooses who runs from `now` on. `position` says on which claim a server runs, or would run.
@@ -46,9 +56,18 @@ impl Agreement {
         core.advance(now);
         let running = core.running();
         let mut holder = if core.can_go_on() { protects(core, claims, &position, running, now) } else { None };
+        // Who may not take the core from the new one either stays where it is.
+        let review = |core: &mut KernelCore<SERVERS>, holder: Option<(Stint, u8)>| {
+            core.lift_others(now, |slot, level| {
+                let may = |claim: u8| position(slot).is_none_or(|candidate| claims.agree(candidate, claim));
+                holder.is_some_and(|(stint, claim)| level < stint.level() && !may(claim))
+            });
+        };
         if core.vetoed() != 0 && holder != self.protected {
-            core.lift(now);
+            review(core, holder);
         }
+        let mut holders = 0;
+        self.is_unfinished = false;
         for _ in 0..MAX_ROUNDS {
             let best = core.best();
             let Some((stint, claim)) = holder else { break };
@@ -63,8 +82,13 @@ impl Agreement {
             if core.vetoed() == 0 {
                 break;
             }
-            core.lift(now);
+            if holders == HOLDERS_AT_ONCE {
+                self.is_unfinished = true;
+                break;
+            }
+            holders = holders.saturating_add(1);
             holder = protects(core, claims, &position, best, now);
+            review(core, holder);
         }
         self.protected = holder.filter(|_| core.vetoed() != 0);
         core.choose(now)
@@ -89,6 +113,7 @@ impl Agreement {
         let usual =
             core.vetoed() == 0 && core.best() == core.running() && (alone(slot) || alone(core.running().server()));
         if usual {
+            self.is_unfinished = false;
             return core.signal(now, slot);
         }
         core.wake(now, slot);
@@ -115,4 +140,44 @@ fn protects<const SERVERS: usize, const CLAIMS: usize>(
     }
     let root = core.root(claim.root()?, now)?;
     (claims.usable_ticks(number, &root, now) > 0).then_some((stint, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Anchor, Budget, Sporadic, SporadicParameters};
+
+    /// CH-23, CH-60: of those that take the core one from the other while somebody is passed over, one choice looks at one, and the next one continues with who took it.
+    #[test]
+    fn who_takes_the_core_from_who_took_it_is_found_by_the_next_choice() {
+        let (mut core, mut claims) = (KernelCore::<4>::empty(), Claims::<4, 4>::new());
+        assert!(core.configure(0, (0..4).map(|level| 1 << level)));
+        for (slot, (scheduler, number)) in (0..).zip([(7, 2), (7, 2), (8, 1), (7, 1)]) {
+            let parameters = SporadicParameters {
+                budget_ticks: 10,
+                period_ticks: 100,
+                smallest_chunk_ticks: 1,
+                chunks: 4,
+                anchor: Anchor::Dispatch,
+                lag_clamp: false,
+            };
+            let budget = Budget::Sporadic(Sporadic::new(parameters, 0).expect("valid"));
+            core.activate(0, slot, budget, false).expect("free");
+            claims.make_own(slot, slot, scheduler, number).expect("free");
+        }
+        // It may not take the core from two of the others, and may from the one between them.
+        claims.pass_through(0, 8, 3).expect("room");
+        let mut agreement = Agreement::new();
+        assert_eq!(agreement.signal(&mut core, &claims, Some, 0, 3).stint.server(), 3);
+        (0..3).for_each(|server| core.wake(2, server));
+        let mut next = || {
+            let server = agreement.next(&mut core, &claims, Some, 2).stint.server();
+            (server, core.vetoed(), agreement.is_unfinished())
+        };
+        assert_eq!(next(), (1, 0b1, true), "2 took it from 3, and 1 from 2, from which 0 may not take it");
+        assert_eq!(next(), (0, 0, false), "from 1 it may");
+        assert_eq!(next(), (0, 0, false));
+        let dates = [1, 2].map(|slot| core.all_back_ticks(slot));
+        assert_eq!(dates, [Some((2, 100)); 2], "who had it for no time paid nothing");
+    }
 }

@@ -236,8 +236,26 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
 
     /// Passes nobody over any more.
     pub fn lift(&mut self, now: u64) {
-        let vetoed = core::mem::replace(&mut self.vetoed, 0);
-        self.place_all(vetoed, now);
+        self.lift_others(now, |_, _| false);
+    }
+
+    /// Passes nobody over any more but who has budget and stays so: `stays` is asked with slot and level.
+    pub(super) fn lift_others(&mut self, now: u64, stays: impl Fn(u8, u8) -> bool) {
+        self.deadline_ticks = 0;
+        for slot in Members(self.vetoed) {
+            let Some(entry) = self.entry_mut(slot) else { continue };
+            let (level, has_budget) = (entry.level, entry.budget.capacity_ticks(now) > 0);
+            if has_budget && stays(slot, level) {
+                continue;
+            }
+            self.vetoed &= !bit(slot);
+            // The usual case: it has no date and does not wait in the background.
+            if has_budget && !self.dates.has(slot) && self.spare.level(slot).is_none() {
+                self.ready.push(slot, level);
+            } else {
+                self.place(slot, now);
+            }
+        }
     }
 
     /// A server with budget asks at `now`, the instant of entry, and the core chooses: what [`Self::wake`] and [`Self::next`] do. The

@@ -1,7 +1,6 @@
 //! Slots, and the servers that are put into them.
 
 use super::{Entry, KernelCore, NO_ENTRY, Stint, Usage, bit};
-use crate::Members;
 use crate::budget::{Budget, BudgetError, BudgetRule, SporadicParameters};
 use crate::dates::{Dates, NEVER};
 use crate::ready::{LEVELS, ReadySet};
@@ -184,13 +183,6 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
             self.place(slot, now);
         }
         Ok(())
-    }
-
-    /// Every server that asks is put where its budget says, as after a change that nobody reported. Linear.
-    pub(super) fn place_all(&mut self, servers: u64, now: u64) {
-        for slot in Members(servers & self.asking) {
-            self.place(slot, now);
-        }
     }
 
     /// Puts a server that asks where its budget says: among those with budget, in the background, or nowhere; and on the list of dates.
