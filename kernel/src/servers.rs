@@ -14,6 +14,10 @@ use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_SERVERS, NONE};
 use bulkhead_sched::Members;
 use bulkhead_sched::kernel::{KernelCore, Next, Sleepers, Stint};
 
+/// Budgets that come back at one entry: all of an instance may be due at one instant, and those of the most important servers are first. Whoever runs while a more important one is due
+/// runs for no time: the timer rings at once.
+const BACK_AT_ONCE: u8 = 2;
+
 /// Memory for time, as large as an instance can need it.
 #[derive(Debug)]
 pub struct TimeRoom<'a> {
@@ -62,6 +66,7 @@ impl<'a> Servers<'a> {
         if !room.core.configure(now, rows.iter().map(|row| levels(row, rows))) {
             return None;
         }
+        room.core.bring_back_in_slices();
         for (slot, row) in (0..u8::MAX).zip(rows).filter(|(_, row)| row.band == NONE) {
             room.core.activate(now, slot, budget(row, rows, now)?, goes_on(row)).ok()?;
         }
@@ -83,7 +88,7 @@ impl<'a> Servers<'a> {
 
     /// Charges who ran up to `now`; returns the time since the last report. What is used up by that is in [`Self::take_exhausted`].
     pub(crate) fn advance(&mut self, now: u64) -> u64 {
-        self.room.core.advance(now);
+        let _ = self.room.core.bring_back(now, BACK_AT_ONCE);
         self.settle()
     }
 

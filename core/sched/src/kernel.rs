@@ -71,6 +71,8 @@ pub struct KernelCore<const SERVERS: usize> {
     deadline_ticks: u64,
     running: Stint,
     count: u8,
+    /// Budgets that a report brings back at most.
+    at_once: u8,
     /// Slots with a server.
     live: u64,
     /// Servers that are passed over.

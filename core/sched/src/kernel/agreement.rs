@@ -56,15 +56,8 @@ impl Agreement {
         core.advance(now);
         let running = core.running();
         let mut holder = if core.can_go_on() { protects(core, claims, &position, running, now) } else { None };
-        // Who may not take the core from the new one either stays where it is.
-        let review = |core: &mut KernelCore<SERVERS>, holder: Option<(Stint, u8)>| {
-            core.lift_others(now, |slot, level| {
-                let may = |claim: u8| position(slot).is_none_or(|candidate| claims.agree(candidate, claim));
-                holder.is_some_and(|(stint, claim)| level < stint.level() && !may(claim))
-            });
-        };
         if core.vetoed() != 0 && holder != self.protected {
-            review(core, holder);
+            review(core, claims, &position, holder, now);
         }
         let mut holders = 0;
         self.is_unfinished = false;
@@ -88,7 +81,7 @@ impl Agreement {
             }
             holders = holders.saturating_add(1);
             holder = protects(core, claims, &position, best, now);
-            review(core, holder);
+            review(core, claims, &position, holder, now);
         }
         self.protected = holder.filter(|_| core.vetoed() != 0);
         core.choose(now)
@@ -119,6 +112,21 @@ impl Agreement {
         core.wake(now, slot);
         self.next(core, claims, position, now)
     }
+}
+
+/// Passes nobody over any more but who may not take the core from the new holder either.
+#[inline(never)] // Not on the usual way, and called twice.
+fn review<const SERVERS: usize, const CLAIMS: usize>(
+    core: &mut KernelCore<SERVERS>,
+    claims: &Claims<CLAIMS, SERVERS>,
+    position: &impl Fn(u8) -> Option<u8>,
+    holder: Option<(Stint, u8)>,
+    now: u64,
+) {
+    let may = |slot: u8, claim: u8| position(slot).is_none_or(|candidate| claims.agree(candidate, claim));
+    core.lift_others(now, |slot, level| {
+        holder.is_some_and(|(stint, claim)| level < stint.level() && !may(slot, claim))
+    });
 }
 
 /// The claim by which a server keeps others away. One in the background or without a limit keeps away nobody, nor does one on which no

@@ -9,7 +9,7 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
     #[inline]
     pub fn next(&mut self, now: u64) -> Next {
         if !self.advance_within_budget(now) {
-            self.advance_in_full(now, self.count);
+            self.advance_in_full(now, self.at_once);
         }
         self.choose(now)
     }

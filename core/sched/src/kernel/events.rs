@@ -10,12 +10,11 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
     #[inline]
     pub fn advance(&mut self, now: u64) {
         if !self.advance_within_budget(now) {
-            self.advance_in_full(now, self.count);
+            self.advance_in_full(now, self.at_once);
         }
     }
 
-    /// As [`Self::advance`], but brings back no more than `at_most` budgets; returns whether more are due. A kernel that must look
-    /// for interrupts between slices asks again until there are none, and only then for a choice.
+    /// As [`Self::advance`], but brings back no more than `at_most` budgets, the most important servers' first; returns whether more are due.
     pub fn bring_back(&mut self, now: u64, at_most: u8) -> bool {
         if !self.advance_within_budget(now) {
             self.advance_in_full(now, at_most);

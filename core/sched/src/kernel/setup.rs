@@ -28,6 +28,7 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
             deadline_ticks: 0,
             running: Stint::IDLE,
             count: 0,
+            at_once: u8::MAX,
             live: 0,
             vetoed: 0,
             exhausted: 0,
@@ -44,9 +45,9 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
     /// Makes it what [`Self::empty`] is, field by field where it lies: the value of the whole is larger than a kernel's stack. Bytes that are all zero
     /// are a core that can be cleared.
     pub fn clear(&mut self) {
-        let Self { now_ticks, quiet_until_ticks, plain, asking, deadline_ticks, running, count, .. } = self;
+        let Self { now_ticks, quiet_until_ticks, plain, asking, deadline_ticks, running, count, at_once, .. } = self;
         (*now_ticks, *quiet_until_ticks, *plain, *asking, *deadline_ticks) = (0, NEVER, 0, 0, 0);
-        (*running, *count) = (Stint::IDLE, 0);
+        (*running, *count, *at_once) = (Stint::IDLE, 0, u8::MAX);
         let Self { live, vetoed, exhausted, idle_ticks, ready, spare, above, dates, entries, levels_of, .. } = self;
         (*live, *vetoed, *exhausted, *idle_ticks) = (0, 0, 0, 0);
         (*ready, *spare) = (ReadySet::new(), ReadySet::new());
@@ -91,6 +92,12 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
             }
         }
         true
+    }
+
+    /// From here on budgets come back by [`Self::bring_back`] alone: for who looks for interrupts between slices, since all may be due at one instant. Until then those are as if they
+    /// were not due, and a choice that somebody more important may change ends at once.
+    pub const fn bring_back_in_slices(&mut self) {
+        self.at_once = 0;
     }
 
     fn levels_of(&self, slot: u8) -> u64 {

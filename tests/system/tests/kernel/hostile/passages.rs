@@ -11,7 +11,9 @@ use bulkhead_system_tests::Running;
 use bulkhead_system_tests::kernel::plain;
 use bulkhead_system_tests::largest::images;
 
-/// What was recorded, with the kernel of today, which counts each call: 1,700; the row's promise is 2,500 (`kernel.md`, number 13). Bounds of servers count more.
+/// Row 13: what is promised (`kernel.md`, number 13). Bounds of servers count more.
+pub(super) const PROMISED: u64 = 2_500;
+/// What was recorded, with the kernel of today, which counts each call: 1,700.
 const LONGEST: u64 = 1_800;
 /// The same of calls that largest counts are of: 2,350, a `print` of many lines on a UART.
 const LONGEST_CALL: u64 = 2_400;
@@ -43,7 +45,7 @@ fn no_attack_makes_the_kernel_look_away_for_longer() {
     for (what, program, numbers) in runs {
         let (found, _) = passages(&image(program, numbers));
         println!("{what}: longest passage of {}: {}, from {}", found.count, found.longest, found.longest_start);
-        assert!(found.longest <= LONGEST && LONGEST <= PASSAGE, "{what}: {found:?}");
+        assert!(found.longest <= LONGEST && PROMISED <= PASSAGE, "{what}: {found:?}");
     }
 }
 
@@ -53,6 +55,6 @@ fn no_call_makes_the_kernel_look_away_for_longer() {
     for (what, image) in ["calls", "a scheduler's", "about processes"].into_iter().zip(images()) {
         let (found, _) = passages(&image);
         println!("{what}: longest passage of {}: {}, from {}", found.count, found.longest, found.longest_start);
-        assert!(found.longest <= LONGEST_CALL, "{what}: {found:?}");
+        assert!(found.longest <= LONGEST_CALL && LONGEST_CALL <= PROMISED, "{what}: {found:?}");
     }
 }

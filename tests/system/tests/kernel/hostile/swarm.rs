@@ -1,14 +1,15 @@
 //! Everything of a hostile scheduler happens at one instant, beside a more important thread that is woken again and again (`components/swarm`): how long the kernel looks away, and how
 //! late that one is. What it does all at once is bounded by its own numbers alone, so it is done in slices, and a claim's end is its server's work, as is who wakes below schedulers.
 
-use super::passages::passages;
+use super::passages::{PROMISED, passages};
 use crate::servers::numbers;
-use bulkhead_description::kernel::{EXCHANGE, PASSAGE};
+use bulkhead_description::kernel::EXCHANGE;
 use bulkhead_instance::{Component, Instance, Member, Shares, Thread, write};
 use bulkhead_kernel_abi::boot::{BandRow, BindingRow, EndPointRow, SchedulerRow, ServerRow, TcapRow};
 use bulkhead_kernel_abi::{ALL_TICKS, Capability, Kind, MAX_SCHEDULER_DEPTH, MAX_TCAPS, NONE};
 use bulkhead_system_tests::system::guest;
 use bulkhead_system_tests::ways::sporadic;
+use bulkhead_words::Rule;
 
 /// Roles of the component's threads.
 const WAKES: u64 = 1;
@@ -238,6 +239,23 @@ fn vetoed() -> Swarm {
     }
 }
 
+/// Servers that are all used up, and whose budgets come back at one instant.
+fn spenders() -> Swarm {
+    let deferrable = ServerRow { rule: Rule::Deferrable.number(), ..sporadic(2, MILLISECOND / 20, 20 * MILLISECOND) };
+    Swarm {
+        threads: std::iter::once((SLEEPS | u64::from(MOST) << 8 | 390 << 16, 1))
+            .chain((0..MOST).map(|number| (IS_TOLD, 2 + number)))
+            .collect(),
+        servers: [0, 1]
+            .map(|level| sporadic(level, MILLISECOND, 2 * MILLISECOND))
+            .into_iter()
+            .chain((0..MOST).map(|number| ServerRow { level: 2 + number as u8, ..deferrable }))
+            .collect(),
+        slots: vec![(64, (0..MOST).map(|number| capability(Kind::Thread, 2 + number)).collect())],
+        ..Swarm::default()
+    }
+}
+
 /// A band with as many servers as there can be.
 fn maker(count: u16) -> Swarm {
     let in_band = ServerRow { band: 0, ..sporadic(1, 0, 10 * MILLISECOND) };
@@ -271,6 +289,7 @@ fn what_ends_at_one_instant_ends_in_slices() {
     let runs = [
         ("claims", lender(MOST), "lender: over"),
         ("servers", maker(MOST), "maker: over"),
+        ("who has spent", spenders(), "sleeper: over"),
         ("who reserves", hoarder(false), "hoarder: over"),
         ("who takes away", hoarder(true), "taker: over"),
         ("who may not", vetoed(), "who may: over"),
@@ -291,5 +310,5 @@ fn what_ends_at_one_instant_ends_in_slices() {
         all.push((what, found.longest, late));
     }
     // Who is woken waits for the passage, and comes to its own first look.
-    assert!(all.iter().all(|(_, longest, late)| *longest <= PASSAGE && *late <= PASSAGE + EXCHANGE), "{all:?}");
+    assert!(all.iter().all(|(_, longest, late)| *longest <= PROMISED && *late <= PROMISED + EXCHANGE), "{all:?}");
 }
