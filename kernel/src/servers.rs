@@ -14,7 +14,7 @@ use bulkhead_kernel_abi::{KERNEL_ABI_VERSION, MAX_SERVERS, NONE};
 use bulkhead_sched::Members;
 use bulkhead_sched::kernel::{KernelCore, Next, Sleepers, Stint};
 
-/// Budgets that come back at one entry: all of an instance may be due at one instant, and those of the most important servers are first. Whoever runs while a more important one is due
+/// Budgets that come back at one entry: all of an instance may be due at one instant, and those of the most important servers are first. Who runs while a more important one is due
 /// runs for no time: the timer rings at once.
 const BACK_AT_ONCE: u8 = 2;
 
