@@ -13,6 +13,7 @@ pub mod el3;
 pub mod execute;
 pub mod failing;
 pub mod hybrid;
+mod joined;
 pub mod kernel;
 pub mod largest;
 pub mod messages;

@@ -3,6 +3,7 @@
 mod cores;
 
 use crate::LIMIT;
+use crate::joined::joined;
 use crate::slot::Slot;
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
@@ -349,7 +350,7 @@ impl Worlds {
     /// The lines that a console printed so far.
     #[must_use]
     pub fn texts(&self, console: &str) -> Vec<String> {
-        self.machine.lines(console).map(|line| line.text.clone()).collect()
+        joined(self.machine.lines(console))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::LIMIT;
 use crate::assemble::Program;
+use crate::joined::joined;
 use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
@@ -300,7 +301,7 @@ impl Running {
     /// Returns the lines that a partition printed so far.
     #[must_use]
     pub fn texts(&self, partition: &str) -> Vec<String> {
-        self.lines(partition).map(|line| line.text.clone()).collect()
+        joined(self.lines(partition))
     }
 
     /// Returns all lines of a partition so far.
