@@ -6,6 +6,13 @@ use bulkhead_run::Line;
 
 /// The texts of one console, each line whole and where it ended; behind them those that did not end.
 pub(crate) fn joined<'l>(lines: impl Iterator<Item = &'l Line>) -> Vec<String> {
+    let (mut texts, rest) = ended(lines);
+    texts.extend(rest);
+    texts
+}
+
+/// The texts of one console that ended, and those that did not: a machine may be stopped within a line.
+pub(crate) fn ended<'l>(lines: impl Iterator<Item = &'l Line>) -> (Vec<String>, Vec<String>) {
     let mut texts: Vec<String> = Vec::new();
     // Each writer has a line of its own under way.
     let mut under_way: Vec<(Option<&str>, String)> = Vec::new();
@@ -23,8 +30,7 @@ pub(crate) fn joined<'l>(lines: impl Iterator<Item = &'l Line>) -> Vec<String> {
             under_way.push((writer, text));
         }
     }
-    texts.extend(under_way.into_iter().map(|(_, text)| text));
-    texts
+    (texts, under_way.into_iter().map(|(_, text)| text).collect())
 }
 
 #[cfg(test)]
@@ -48,5 +54,6 @@ mod tests {
             line("prompt ", None, false),
         ];
         assert_eq!(joined(lines.iter()), ["ticks due: 12", "other end", "next", "prompt "]);
+        assert_eq!(ended(lines.iter()).1, ["prompt "]);
     }
 }

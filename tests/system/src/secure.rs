@@ -3,7 +3,7 @@
 mod cores;
 
 use crate::LIMIT;
-use crate::joined::joined;
+use crate::joined::{ended, joined};
 use crate::slot::Slot;
 use crate::system::guest;
 use bulkhead_abi::PhysicalAddress;
@@ -351,6 +351,12 @@ impl Worlds {
     #[must_use]
     pub fn texts(&self, console: &str) -> Vec<String> {
         joined(self.machine.lines(console))
+    }
+
+    /// Those of them that it has ended.
+    #[must_use]
+    pub fn ended_texts(&self, console: &str) -> Vec<String> {
+        ended(self.machine.lines(console)).0
     }
 }
 

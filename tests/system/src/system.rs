@@ -2,7 +2,7 @@
 
 use crate::LIMIT;
 use crate::assemble::Program;
-use crate::joined::joined;
+use crate::joined::{ended, joined};
 use crate::slot::Slot;
 use bulkhead_abi::PhysicalAddress;
 use bulkhead_abi::observe::Counter;
@@ -302,6 +302,12 @@ impl Running {
     #[must_use]
     pub fn texts(&self, partition: &str) -> Vec<String> {
         joined(self.lines(partition))
+    }
+
+    /// Returns those of them that it has ended.
+    #[must_use]
+    pub fn ended_texts(&self, partition: &str) -> Vec<String> {
+        ended(self.lines(partition)).0
     }
 
     /// Returns all lines of a partition so far.

@@ -75,7 +75,7 @@ fn partitions_run_below_a_payload() {
     let intruder = worlds.texts("intruder");
     assert!(intruder.iter().any(|line| line == "stubborn masks everything"), "{intruder:?}");
     assert_eq!((status.state, status.reason, status.generation), (STATE_STOPPED, REASON_WATCHDOG, 3), "{intruder:?}");
-    let lines = worlds.texts(SECURE);
+    let lines = worlds.ended_texts(SECURE);
     assert!(lines.iter().all(|line| !line.contains("FAILED")), "{lines:?}");
     let rounds = assert_no_tick_is_lost(&lines);
     assert!(rounds.len() > 5, "{lines:?}");
