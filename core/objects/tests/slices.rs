@@ -112,7 +112,7 @@ fn an_exec_is_one_slice_for_each_choice() {
 
 #[test]
 fn what_was_begun_and_abandoned_is_destroyed() {
-    // Pages and slots of a process that is usual: there are so many looks.
+    // Pages and slots of a process that is usual: a look behind each.
     for at in 1..=7 {
         for how in 0..4 {
             bench_of(&Rows::with_pool(), |b| {

@@ -20,7 +20,7 @@ const TABLE: usize = 64;
 /// The end of the list of children.
 const END: u8 = 0xff;
 
-/// A spawner that makes these children, one after the other, with a quota of so many pages; their server is less important, and that of children of one that counts
+/// A spawner that makes these children, one after the other, with a quota of that number of pages; their server is less important, and that of children of one that counts
 /// more.
 fn image(children: &[u8], pages: u32) -> Vec<u8> {
     let files = ["kernel", "spawner", "worker"].map(|name| guest(&format!("kernel/{name}.elf")));
