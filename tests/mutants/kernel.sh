@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks begins above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -177,10 +177,6 @@ break_place() {
         looks) attack=hostile::swarm && change kernel/src/lib.rs '        if self.outside.machine.is_interrupted() {
             self.account();' '        if false {
             self.account();' ;;
-        # A process is taken and its first page copied in one passage.
-        begins) attack=hostile::passages && change core/objects/src/process.rs 'Phase::Copy, start);
-                if world.is_interrupted() {' 'Phase::Copy, start);
-                if false {' ;;
         # A scheduler above is not told of who is awake below.
         above) hosts='bulkhead-objects --test schedulers_above' attack='' && change core/objects/src/events.rs 'world.tell_parent_later(scheduler, server);' 'let _ = server;' ;;
         # It is told of one that waits again.
