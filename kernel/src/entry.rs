@@ -209,7 +209,7 @@ fn start_fast_path(tables: &Tables<'static>) {
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_kernel_enter(kind: u64, syndrome: u64, address: u64) -> *mut Registers {
     // SAFETY: see `Cell`; a thread has run, so the kernel was written. The vectors have stored its registers and do not until it runs again.
-    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    let kernel = unsafe { (*cpu::opaque(KERNEL.0.get())).assume_init_mut() };
     let entry = if kind == INTERRUPT { Entry::Interrupt } else { Entry::Synchronous { syndrome, address } };
     let next = kernel.enter(entry);
     registers(kernel, next)
@@ -219,7 +219,7 @@ extern "C" fn bulkhead_kernel_enter(kind: u64, syndrome: u64, address: u64) -> *
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_kernel_floating_point() -> u64 {
     // SAFETY: as for `bulkhead_kernel_enter`.
-    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    let kernel = unsafe { (*cpu::opaque(KERNEL.0.get())).assume_init_mut() };
     kernel.gives_floating_point().into()
 }
 
@@ -227,7 +227,7 @@ extern "C" fn bulkhead_kernel_floating_point() -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_kernel_signal(capability: u64, word: u64) -> u64 {
     // SAFETY: as for `bulkhead_kernel_enter`; of the thread that runs it reads and writes nothing that the vectors have in registers.
-    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    let kernel = unsafe { (*cpu::opaque(KERNEL.0.get())).assume_init_mut() };
     kernel.signal((capability >> 16) as u16, (capability >> 32) as u32, word) as u64
 }
 
@@ -235,7 +235,7 @@ extern "C" fn bulkhead_kernel_signal(capability: u64, word: u64) -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_kernel_switch() -> *mut Registers {
     // SAFETY: as for `bulkhead_kernel_enter`.
-    let kernel = unsafe { (*KERNEL.0.get()).assume_init_mut() };
+    let kernel = unsafe { (*cpu::opaque(KERNEL.0.get())).assume_init_mut() };
     let next = kernel.switch();
     registers(kernel, next)
 }

@@ -126,6 +126,10 @@ impl<M: KernelMachine> Time for Outside<'_, M> {
         self.servers.root(tcap)
     }
 
+    fn fixed_root(&self, tcap: u16) -> Option<u16> {
+        if self.servers.divides { None } else { self.servers.root(tcap) }
+    }
+
     fn usable_ticks(&mut self, tcap: u16, _now: u64) -> u64 {
         self.servers.usable_ticks(tcap)
     }

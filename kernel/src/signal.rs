@@ -21,37 +21,36 @@ impl<M: KernelMachine> Kernel<'_, M> {
     /// The thread that runs sends to an end point, by a capability of this grant with this badge. Who continues is charged for it with its next report: no
     /// time passes for anybody else.
     pub fn signal(&mut self, end_point: u16, grant: u32, bits: u64) -> Signal {
-        // Schedulers may have a word in it.
-        if self.outside.servers.divides {
-            return Signal::All;
-        }
-        match self.objects.notify_by(&self.outside, end_point, grant, bits) {
+        // Where schedulers may have a word in it, nobody is known to wait without them.
+        match self.objects.notify_by(end_point, grant, bits, |_| None) {
             Notified::Otherwise => Signal::All,
-            Notified::Nobody => Signal::Nothing,
-            Notified::Behind(server) => {
-                self.end_turn_sooner(server);
+            Notified::Nobody | Notified::Behind(_, false) => Signal::Nothing,
+            Notified::Behind(_, true) => {
+                self.end_turn_sooner();
                 Signal::Nothing
             }
-            Notified::First(server) => {
-                let now = self.outside.machine.counter_ticks();
-                if self.outside.servers.room.core.wake_behind(now, server as u8) {
-                    return Signal::Nothing;
-                }
-                let _ = self.outside.servers.room.core.signal(now, server as u8);
-                Signal::Switch
-            }
+            Notified::First(server) => self.wake(server),
         }
     }
 
+    /// A server has somebody to run. Nothing else is left to do by then, so what this keeps in registers is no work for the other ends.
+    #[inline(never)]
+    fn wake(&mut self, server: u16) -> Signal {
+        let now = self.outside.machine.counter_ticks();
+        if self.outside.servers.room.core.wake_behind(now, server as u8) {
+            return Signal::Nothing;
+        }
+        let _ = self.outside.servers.room.core.signal(now, server as u8);
+        Signal::Switch
+    }
+
     /// Somebody waits now for the end of a turn, which began when he was alone.
-    fn end_turn_sooner(&mut self, server: u16) {
-        let position = self.objects.room().servers.get(usize::from(server));
-        if position.is_some_and(|position| position.quantum_ticks != 0) {
-            let own_ticks = self.outside.servers.now_ticks().saturating_add(self.objects.left_ticks());
-            if own_ticks < self.armed_ticks {
-                self.armed_ticks = own_ticks;
-                self.outside.machine.set_timer(own_ticks);
-            }
+    #[inline(never)] // Few servers have turns.
+    fn end_turn_sooner(&mut self) {
+        let own_ticks = self.outside.servers.now_ticks().saturating_add(self.objects.left_ticks());
+        if own_ticks < self.armed_ticks {
+            self.armed_ticks = own_ticks;
+            self.outside.machine.set_timer(own_ticks);
         }
     }
 

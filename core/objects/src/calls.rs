@@ -136,9 +136,8 @@ impl Objects<'_> {
         let mut state = ThreadState::Sleeping;
         if slot != 0 {
             let end_point = self.object_of(component, slot, Kind::Receive, right::USE)?;
-            if self.room.end_points.get(usize::from(end_point)).is_none_or(|one| one.thread != running) {
-                return Err(Code::Denied);
-            }
+            let one = self.room.end_points.get(usize::from(end_point)).filter(|one| one.thread == running);
+            let wakes_on = one.ok_or(Code::Denied)?.tcap;
             if let Some(taken) = self.take(end_point, flags & all != 0) {
                 return values(taken);
             }
@@ -146,6 +145,10 @@ impl Objects<'_> {
             state = ThreadState::Receiving;
             if let Some(thread) = self.thread_mut(running) {
                 (thread.end_point, thread.takes_all) = (end_point, flags & all != 0);
+                let is_usual = deadline_ticks == NEVER && thread.takes_all && thread.scheduler == NONE;
+                let is_own = wakes_on == NONE || wakes_on == thread.tcap;
+                let known = world.fixed_root(thread.tcap).filter(|_| is_usual && is_own);
+                thread.waits_on = known.unwrap_or(NONE);
             }
         }
         may_wait(world, flags, deadline_ticks)?;
@@ -350,7 +353,7 @@ impl Objects<'_> {
         }
         self.leave(world, thread, event::BLOCKED);
         if let Some(one) = self.thread_mut(thread) {
-            (one.scheduler, one.tcap, one.runs_on) = (scheduler, tcap, tcap);
+            (one.scheduler, one.tcap, one.runs_on, one.waits_on) = (scheduler, tcap, tcap, NONE);
         }
         self.move_date(world, thread);
         self.activate(world, thread, tcap);

@@ -97,7 +97,7 @@ impl Links {
     }
 
     /// Puts a thread to the back, unless it is in a queue.
-    #[inline]
+    #[inline(always)] // On the way of each signal, which is counted.
     pub(crate) fn push(&mut self, queue: &mut Queue, thread: u16) {
         let Ok(thread) = u8::try_from(thread) else { return };
         let previous = queue.tail;

@@ -6,7 +6,7 @@
 //! `receive` without `all` takes the lowest bit that is set; the count is answered with the last one, since it counts sends and not
 //! bits.
 
-use crate::{NEVER, Objects, Pair, Thread, ThreadState, WORN, World};
+use crate::{Objects, Pair, ThreadState, WORN, World};
 use bulkhead_kernel_abi::boot::EndPointRow;
 use bulkhead_kernel_abi::{Code, NONE};
 
@@ -56,33 +56,30 @@ pub enum Notified {
     Otherwise,
     /// Nobody waits for it.
     Nobody,
-    /// Who waited is behind others of this server.
-    Behind(u16),
+    /// Who waited is behind others of this server, whose threads take turns or do not.
+    Behind(u16, bool),
     /// Who waited is the first of this server, which has somebody to run from now on.
     First(u16),
 }
 
 impl Objects<'_> {
-    /// Notifies in the usual cases: who waits, without a deadline, runs on a server that its threads hold. The caller wakes the server of
-    /// [`Notified::First`].
-    #[inline(always)]
-    pub fn notify<W: World>(&mut self, world: &W, end_point: u16, bits: u64) -> Notified {
+    /// Notifies in the usual cases: who waits, without a deadline, runs on a server that its threads hold. The caller says which server a claim is on where that is not
+    /// known since the wait began, and wakes the one of [`Notified::First`].
+    #[inline(always)] // On the way of each signal, which is counted.
+    pub fn notify(&mut self, end_point: u16, bits: u64, root: impl Fn(u16) -> Option<u16>) -> Notified {
         let Some(one) = self.room.end_points.get_mut(usize::from(end_point)) else { return Notified::Otherwise };
         let thread = one.thread;
         let waiting = self.room.threads.get_mut(usize::from(thread));
-        let waits =
-            |it: &&mut Thread| it.state == ThreadState::Receiving && it.end_point == end_point && !it.is_suspended;
-        let Some(waiting) = waiting.filter(waits) else {
+        let Some(waiting) = waiting.filter(|it| it.waits_for(end_point)) else {
             one.bits |= bits;
             one.count = one.count.saturating_add(1);
             return Notified::Nobody;
         };
-        let tcap = waiting.tcap;
-        let is_usual = waiting.scheduler == NONE && waiting.deadline_ticks == NEVER && waiting.takes_all;
-        if !is_usual || one.tcap != NONE && one.tcap != tcap {
-            return Notified::Otherwise;
+        let (tcap, mut server) = (waiting.tcap, waiting.waits_on);
+        if server == NONE {
+            let is_usual = waiting.waits_plainly() && (one.tcap == NONE || one.tcap == tcap);
+            server = if is_usual { root(tcap).unwrap_or(NONE) } else { NONE };
         }
-        let Some(server) = world.root(tcap) else { return Notified::Otherwise };
         let position = self.room.servers.get_mut(usize::from(server));
         let Some(position) = position.filter(|position| position.holder == NONE) else { return Notified::Otherwise };
         let (all, count) = (core::mem::take(&mut one.bits) | bits, core::mem::take(&mut one.count));
@@ -91,32 +88,38 @@ impl Objects<'_> {
         (waiting.state, waiting.server, waiting.runs_on) = (ThreadState::Ready, server, tcap);
         self.ready.push(&mut position.ready, thread);
         if position.next.is_some() {
-            return Notified::Behind(server);
+            return Notified::Behind(server, position.quantum_ticks != 0);
         }
         (position.next, position.turn_ticks) = (Some(Pair { thread, tcap }), position.quantum_ticks);
         Notified::First(server)
     }
 
     /// Notifies by a capability, in the same cases; [`Notified::Otherwise`] when it is void.
-    #[inline(always)]
-    pub fn notify_by<W: World>(&mut self, world: &W, end_point: u16, grant: u32, bits: u64) -> Notified {
+    #[inline(always)] // The same.
+    pub fn notify_by(
+        &mut self,
+        end_point: u16,
+        grant: u32,
+        bits: u64,
+        root: impl Fn(u16) -> Option<u16>,
+    ) -> Notified {
         let one = self.room.end_points.get(usize::from(end_point));
         if one.is_none_or(|one| one.counters.grant != grant) || grant == WORN {
             return Notified::Otherwise;
         }
-        self.notify(world, end_point, bits)
+        self.notify(end_point, bits, root)
     }
 
     /// Notifies an end point, and wakes the thread that waits for it.
     pub fn send<W: World>(&mut self, world: &mut W, end_point: u16, bits: u64) {
-        match self.notify(world, end_point, bits) {
+        match self.notify(end_point, bits, |tcap| world.root(tcap)) {
             Notified::Otherwise => self.send_in_full(world, end_point, bits),
             Notified::First(server) => {
                 let tcap = self.next_of(server).map_or(NONE, |pair| pair.tcap);
                 let now = world.now_ticks();
                 world.filled(server, tcap, now);
             }
-            Notified::Nobody | Notified::Behind(_) => {}
+            Notified::Nobody | Notified::Behind(..) => {}
         }
     }
 

@@ -176,6 +176,9 @@ pub struct Thread {
     pub deadline_ticks: u64,
     /// Server in whose list of sleepers it is, or [`NONE`].
     pub dated_on: u16,
+    /// Server on which what it waits for wakes it, if nothing else is to be done then: no deadline, all bits, no scheduler, its own time, which nothing can move
+    /// to another server. [`NONE`] where that is not so, or not known.
+    pub waits_on: u16,
     /// Quota that pays for it, if it was made by `thread create`; else [`NONE`].
     pub quota: u16,
     /// Its interrupted call.
@@ -225,6 +228,7 @@ impl Default for Thread {
             is_in_exec: false,
             quota: NONE,
             takes_all: false,
+            waits_on: NONE,
             event: Event { used_ticks: 0, list: NONE, what: 0 },
             start: [0; 3],
             seen_ends: 0,
@@ -253,6 +257,17 @@ impl Thread {
     #[must_use]
     pub fn is_awake(&self) -> bool {
         self.state == ThreadState::Ready && !self.is_suspended
+    }
+
+    /// It waits for this end point, and is not suspended.
+    #[inline(always)] // On the way of each signal, which is counted.
+    pub(crate) fn waits_for(&self, end_point: u16) -> bool {
+        self.state == ThreadState::Receiving && self.end_point == end_point && !self.is_suspended
+    }
+
+    /// What it waits for has no deadline, it takes all, and no scheduler is to be told.
+    pub(crate) fn waits_plainly(&self) -> bool {
+        self.scheduler == NONE && self.deadline_ticks == NEVER && self.takes_all
     }
 
     /// Levels from the home component to the innermost one: component, life, stack.

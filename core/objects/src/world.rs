@@ -32,6 +32,8 @@ pub trait Machine {
 pub trait Time {
     /// The server that pays for a temporal capability.
     fn root(&self, tcap: u16) -> Option<u16>;
+    /// The same if it can never be another one; `None` where that is not known.
+    fn fixed_root(&self, tcap: u16) -> Option<u16>;
     /// What can be used through it now.
     fn usable_ticks(&mut self, tcap: u16, now: u64) -> u64;
     /// States whether somebody on it asks for the core: something can be used; or it is a claim on everything whose root has nothing in hand, so that it waits

@@ -258,7 +258,7 @@ fn a_usual_signal_is_a_signal() {
                     let (end_point, bits) = (below(6) as u16, below(4));
                     if below(3) == 0 {
                         short.objects.send(&mut short.world, end_point, bits);
-                        let notified = long.objects.notify(&long.world, end_point, bits);
+                        let notified = long.objects.notify(end_point, bits, |tcap| long.world.root(tcap));
                         usual[notified_index(notified)] += 1;
                         match notified {
                             Notified::Otherwise => long.objects.send(&mut long.world, end_point, bits),
@@ -292,7 +292,7 @@ fn notified_index(notified: Notified) -> usize {
     match notified {
         Notified::Otherwise => 0,
         Notified::Nobody => 1,
-        Notified::Behind(_) => 2,
+        Notified::Behind(..) => 2,
         Notified::First(_) => 3,
     }
 }

@@ -117,6 +117,9 @@ impl Time for Fake {
     fn root(&self, tcap: u16) -> Option<u16> {
         (usize::from(tcap) < self.permanent.len()).then_some(0)
     }
+    fn fixed_root(&self, tcap: u16) -> Option<u16> {
+        self.root(tcap)
+    }
     fn usable_ticks(&mut self, tcap: u16, _: u64) -> u64 {
         if self.empty >> tcap & 1 == 0 { 1_000 } else { 0 }
     }

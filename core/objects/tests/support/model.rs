@@ -169,6 +169,12 @@ fn threads(b: &Bench<'_>) {
         assert!(waits || thread.deadline_ticks == NEVER, "thread {number} has a date and waits for nothing");
         earliest = earliest.min(thread.deadline_ticks);
         assert_eq!(thread.nothing, [0; 2]);
+        if thread.state == ThreadState::Receiving && thread.waits_on != NONE {
+            let wakes_on = b.objects.room().end_points[usize::from(thread.end_point)].tcap;
+            assert_eq!(b.world.roots[usize::from(thread.tcap)], thread.waits_on, "thread {number}");
+            assert!(wakes_on == NONE || wakes_on == thread.tcap, "thread {number}");
+            assert_eq!((thread.scheduler, thread.deadline_ticks, thread.takes_all), (NONE, NEVER, true));
+        }
         let is_somewhere = !matches!(thread.state, ThreadState::Free | ThreadState::Stopped);
         let home = thread.levels().next().expect("one at least");
         assert!(!is_somewhere || (home.0, home.2) == (thread.home, NONE));

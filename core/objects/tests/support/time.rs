@@ -10,6 +10,9 @@ impl Time for Fake {
     fn root(&self, tcap: u16) -> Option<u16> {
         self.roots.get(usize::from(tcap)).copied().filter(|root| *root != NONE)
     }
+    fn fixed_root(&self, tcap: u16) -> Option<u16> {
+        self.root(tcap).filter(|root| *root < BAND_SERVER)
+    }
     fn usable_ticks(&mut self, tcap: u16, _: u64) -> u64 {
         self.root(tcap).and_then(|_| self.usable.get(usize::from(tcap)).copied()).unwrap_or(0)
     }
