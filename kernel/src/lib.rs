@@ -144,8 +144,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
                     }
                     // Made again when the thread runs again, after the interrupt for which it stopped.
                     Outcome::Again => {
-                        self.account();
-                        self.take_interrupts();
+                        self.account_and_take();
                         self.after_call(before);
                     }
                 }
@@ -153,8 +152,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             Entry::Synchronous { syndrome, address } => self.fault(syndrome, address),
             Entry::Interrupt => {
                 self.objects.end_turn_if_over(&mut self.outside);
-                // A date that has come while somebody was told is seen, and may be the more important one.
-                if has_told { self.look() } else { self.take_interrupts() }
+                // A date that has come since the entry is seen, and may be the more important one. Where schedulers divide time, what is due at an entry takes as long as a date.
+                if has_told || self.outside.servers.divides { self.look() } else { self.take_interrupts() }
             }
         }
         let next = self.choose();
@@ -183,8 +182,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     #[inline(always)] // On the way of each call that gives the core away, which is counted.
     fn look(&mut self) {
         if self.outside.machine.is_interrupted() {
-            self.account();
-            self.take_interrupts();
+            self.account_and_take();
         }
     }
 
@@ -242,6 +240,13 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let now = self.outside.machine.counter_ticks();
         let ticks = self.outside.servers.advance(now);
         self.count(ticks)
+    }
+
+    /// The same, and takes the interrupts that wait: as a passage of its own if somebody was told.
+    fn account_and_take(&mut self) {
+        if !self.account() || self.outside.machine.is_interrupted() {
+            self.take_interrupts();
+        }
     }
 
     /// Counts time for the thread that ran.
@@ -324,12 +329,14 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         // The timer may be set for dates that mattered to who ran before. Nobody runs on a claim now, so no claim's end is one.
         let earliest = self.outside.servers.next_date_ticks(chosen);
         self.arm(earliest);
-        // Before the work, since a call may be behind this already. After an interrupt there is work first: none can ring for ever and let nothing be done.
-        let may_look = !core::mem::take(&mut self.has_looked) || self.outside.servers.is_unfinished();
-        self.account();
-        if may_look && self.outside.machine.is_interrupted() {
-            self.has_looked = true;
-            return self.take_interrupts();
+        // Before the work, since a call may be behind this already. After an interrupt there is work first: none can ring for ever and let nothing be done; and what it took
+        // was charged already.
+        if !core::mem::take(&mut self.has_looked) || self.outside.servers.is_unfinished() {
+            self.account();
+            if self.outside.machine.is_interrupted() {
+                self.has_looked = true;
+                return self.take_interrupts();
+            }
         }
         if let Some((what, server)) = self.outside.servers.next_late(chosen.stint) {
             match what {
@@ -368,8 +375,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.outside.servers.loaded(at, leaver);
             // The second of two choices is a passage of its own.
             if self.outside.machine.is_interrupted() {
-                self.account();
-                self.take_interrupts();
+                self.account_and_take();
                 return false;
             }
             let next = self.outside.servers.choose();
@@ -397,10 +403,9 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             self.record_idle(chosen);
             self.outside.machine.wait_for_interrupt();
         }
-        self.account();
         // No call takes as long as the core has waited.
         self.timed = NONE;
-        self.take_interrupts();
+        self.account_and_take();
         true
     }
 

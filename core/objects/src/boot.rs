@@ -85,7 +85,7 @@ impl<'a> Objects<'a> {
         }
         for one in self.room.schedulers.iter() {
             if let Some(thread) = self.room.threads.get_mut(usize::from(one.thread)) {
-                thread.scheduler = one.parent;
+                (thread.scheduler, thread.is_schedulers) = (one.parent, true);
             }
         }
     }

@@ -348,7 +348,7 @@ impl Objects<'_> {
     /// Binds a thread to a server that its threads hold, or to a scheduler. A scheduler's own thread keeps its place in the tree.
     fn bind<W: World>(&mut self, world: &mut W, component: u16, thread: u16, slot: u64) -> Result<(), Code> {
         let (scheduler, tcap) = self.payer(component, slot)?;
-        if self.room.schedulers.iter().any(|one| one.thread == thread) {
+        if self.thread(thread).is_none_or(|one| one.is_schedulers) {
             return Err(Code::Busy);
         }
         self.leave(world, thread, event::BLOCKED);

@@ -179,6 +179,8 @@ pub struct Thread {
     /// Server on which what it waits for wakes it, if nothing else is to be done then: no deadline, all bits, no scheduler, its own time, which nothing can move
     /// to another server. [`NONE`] where that is not so, or not known.
     pub waits_on: u16,
+    /// It is a scheduler's own.
+    pub is_schedulers: bool,
     /// Quota that pays for it, if it was made by `thread create`; else [`NONE`].
     pub quota: u16,
     /// Its interrupted call.
@@ -229,6 +231,7 @@ impl Default for Thread {
             quota: NONE,
             takes_all: false,
             waits_on: NONE,
+            is_schedulers: false,
             event: Event { used_ticks: 0, list: NONE, what: 0 },
             start: [0; 3],
             seen_ends: 0,
