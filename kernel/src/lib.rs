@@ -152,8 +152,8 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
             Entry::Synchronous { syndrome, address } => self.fault(syndrome, address),
             Entry::Interrupt => {
                 self.objects.end_turn_if_over(&mut self.outside);
-                // A date that has come since the entry is seen, and may be the more important one. Where schedulers divide time, what is due at an entry takes as long as a date.
-                if has_told || self.outside.servers.divides { self.look() } else { self.take_interrupts() }
+                // A date that has come while somebody was told is seen, and may be the more important one.
+                if has_told { self.look() } else { self.take_interrupts() }
             }
         }
         let next = self.choose();

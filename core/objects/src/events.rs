@@ -18,9 +18,10 @@ impl Objects<'_> {
         let told = thread.event;
         let deadline_ticks = if thread.is_awake() { crate::NEVER } else { thread.deadline_ticks };
         let label = thread.label;
-        thread.event = crate::Event { used_ticks: 0, list: NONE, what: 0 };
+        thread.event = crate::Event { list: NONE, what: 0 };
+        let used_ticks = core::mem::take(&mut thread.used_ticks);
         if let Some(taker) = self.thread_mut(taker) {
-            let values = [label, u64::from(told.what), told.used_ticks, deadline_ticks, token, more];
+            let values = [label, u64::from(told.what), used_ticks, deadline_ticks, token, more];
             taker.answer(Code::Ok.number(), &values);
         }
         true

@@ -348,7 +348,7 @@ impl Objects<'_> {
     pub fn used<W: World>(&mut self, world: &mut W, ticks: u64) -> bool {
         let running = self.running;
         let Some(thread) = self.thread_mut(running) else { return false };
-        thread.event.used_ticks = thread.event.used_ticks.saturating_add(ticks);
+        thread.used_ticks = thread.used_ticks.saturating_add(ticks);
         let (server, end_point) = (thread.server, thread.limit_end_point);
         thread.limit_ticks = thread.limit_ticks.saturating_sub(ticks);
         let is_over = end_point != NONE && thread.limit_ticks == 0;

@@ -93,8 +93,6 @@ pub mod event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Event {
-    /// Ticks that the thread used since the last one was taken.
-    pub used_ticks: u64,
     /// Scheduler in whose list it is, or [`NONE`].
     pub list: u16,
     /// Bits of [`event`].
@@ -176,17 +174,19 @@ pub struct Thread {
     pub deadline_ticks: u64,
     /// Server in whose list of sleepers it is, or [`NONE`].
     pub dated_on: u16,
+    /// Quota that pays for it, if it was made by `thread create`; else [`NONE`].
+    pub quota: u16,
+    /// Its interrupted call.
+    pub sliced: Sliced,
+    /// Ticks that it used since its scheduler took an event about it.
+    pub used_ticks: u64,
+    /// What its scheduler has not been told.
+    pub event: Event,
     /// Server on which what it waits for wakes it, if nothing else is to be done then: no deadline, all bits, no scheduler, its own time, which nothing can move
     /// to another server. [`NONE`] where that is not so, or not known.
     pub waits_on: u16,
     /// It is a scheduler's own.
     pub is_schedulers: bool,
-    /// Quota that pays for it, if it was made by `thread create`; else [`NONE`].
-    pub quota: u16,
-    /// Its interrupted call.
-    pub sliced: Sliced,
-    /// What its scheduler has not been told.
-    pub event: Event,
     /// First instruction, stack pointer and argument, for a reset.
     pub start: [u64; 3],
     /// How often components had been ended when its levels were looked at last, and none was dead.
@@ -232,7 +232,8 @@ impl Default for Thread {
             takes_all: false,
             waits_on: NONE,
             is_schedulers: false,
-            event: Event { used_ticks: 0, list: NONE, what: 0 },
+            used_ticks: 0,
+            event: Event { list: NONE, what: 0 },
             start: [0; 3],
             seen_ends: 0,
         }
