@@ -200,9 +200,9 @@ fn bounds_are_printed() {
         std::fs::write(&snapshot, &text).expect("a snapshot can be written");
     }
     assert_eq!(std::fs::read_to_string(&snapshot).unwrap_or_default(), text);
-    // R = 2 ms + 132.8 us + 41.6 us + 400 us + 4 % of (R - 400 us). The disk's interrupt for a client behind comes once meanwhile, on nobody's time in front (QV-35).
-    assert_eq!(((PASSAGE + PASSAGE + EXCHANGE) * 16, TOP_HALF * 16), (132_800, 41_600));
-    assert_eq!(laid.servers[1].bound_ns, Some(2_665_008));
+    // R = 2 ms + 121.6 us + 41.6 us + 400 us + 4 % of (R - 400 us). The disk's interrupt for a client behind comes once meanwhile, on nobody's time in front (QV-35).
+    assert_eq!(((PASSAGE + PASSAGE + EXCHANGE) * 16, TOP_HALF * 16), (121_600, 41_600));
+    assert_eq!(laid.servers[1].bound_ns, Some(2_653_344));
 }
 
 /// CH-50, CH-53, CH-63, QV-37: who schedules has its scheduler and its threads by label, each of these has a claim of its own with the number that the description says, a
