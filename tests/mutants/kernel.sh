@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -14,6 +14,10 @@ break_place() {
     case $1 in
         # An interrupt comes again on the time of a server that does not pay for it.
         elsewhere) hosts='bulkhead-objects --test notifications' attack='' && change core/objects/src/binding.rs 'if binding.server != server {' 'if false && binding.server != server {' ;;
+        # Who runs stays as it was chosen when its budget is used up or came back.
+        stays) hosts='bulkhead-sched --test kernel_search' attack='' && change core/sched/src/kernel/events.rs 'let stays = left_ticks != 0' 'let stays = true || left_ticks != 0' ;;
+        # A full ring joins a part to its last chunk as if that were due later than it is.
+        delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last_ticks)' 'again.date_ticks' ;;
         # A capability that was revoked is used.
         grant) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'grant == Some(capability.grant) && grant != Some(WORN)' 'grant.is_some()' ;;
         # A thread continues in a component that was ended since.

@@ -334,6 +334,12 @@ impl Sporadic {
     /// part finds room. Returns false, and does nothing, when it is another one.
     #[inline(always)]
     pub(crate) fn charge_within_head(&mut self, used_ticks: u64) -> bool {
+        self.charge_head(used_ticks, false)
+    }
+
+    /// [`Self::charge_within_head`]; where the ring is full the last chunk may be delayed to join the part.
+    #[inline(always)]
+    fn charge_head(&mut self, used_ticks: u64, may_delay: bool) -> bool {
         #[cfg(feature = "mutants")]
         if self.mutant != Mutant::None {
             return false;
@@ -361,7 +367,15 @@ impl Sporadic {
             return false;
         }
         if self.followers.wrapping_add(1) >= self.parameters.chunks {
-            return false;
+            // There are two at least.
+            if may_delay {
+                let last = self.followers.wrapping_sub(1);
+                let last_ticks = self.follower(last).amount_ticks;
+                let date_ticks = again.date_ticks.wrapping_sub(last_ticks);
+                self.put(last, Chunk { date_ticks, amount_ticks: last_ticks.wrapping_add(used_ticks) });
+                self.head = head;
+            }
+            return may_delay;
         }
         self.head = head;
         self.put(self.followers, again);
@@ -459,7 +473,8 @@ impl BudgetRule for Sporadic {
     }
 
     fn charge(&mut self, now: u64, used_ticks: u64) {
-        if self.charge_within_head(used_ticks) {
+        // For a head that is not due others may pay. The monitor's text does not move.
+        if self.charge_head(used_ticks, cfg!(feature = "kernel") && self.head.date_ticks <= now) {
             return;
         }
         let period_ticks = self.parameters.period_ticks;
@@ -494,4 +509,52 @@ impl BudgetRule for Sporadic {
     /// Nothing to do: the chunk was split when it was charged.
     #[inline]
     fn block(&mut self, _now: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Anchor, BudgetRule, Chunk, Mutant, Sporadic, SporadicParameters};
+
+    #[test]
+    fn a_full_ring_is_charged_the_short_way_as_the_long_one() {
+        let mut state = 88_172_645_463_325_252u64;
+        let mut random = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let mut delayed = 0;
+        for (chunks, smallest_chunk_ticks) in [(2, 1), (3, 1), (3, 4), (4, 2), (16, 1)] {
+            let (anchor, lag_clamp) = (Anchor::Dispatch, false);
+            let parameters = SporadicParameters {
+                budget_ticks: 60,
+                period_ticks: 100,
+                smallest_chunk_ticks,
+                chunks,
+                anchor,
+                lag_clamp,
+            };
+            let (mut rule, mut now) = (Sporadic::new(parameters, 0).expect("valid"), 0);
+            for _ in 0..4_000 {
+                if random(2) == 0 {
+                    now += random(60);
+                    rule.dispatch(now);
+                }
+                // What is more than the head has, or not due, is a debt.
+                let used_ticks = 1 + random(20);
+                now += used_ticks;
+                // One that is broken elsewhere is charged the long way.
+                let (mut short, mut long) = (rule.clone(), rule.clone().with_mutant(Mutant::NoReanchorOnWake));
+                long.charge(now, used_ticks);
+                if rule.head.date_ticks <= now && short.charge_head(used_ticks, true) {
+                    assert!(short.chunks().eq(long.chunks()), "{rule:?}, {used_ticks} until {now}");
+                    delayed += u32::from(!rule.clone().charge_within_head(used_ticks));
+                }
+                rule.charge(now, used_ticks);
+                assert_eq!(rule.chunks().map(|Chunk { amount_ticks, .. }| amount_ticks).sum::<u64>(), 60);
+            }
+        }
+        assert!(delayed > 1_000, "{delayed}");
+    }
 }

@@ -105,12 +105,16 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         entry.budget.charge(now, used_ticks);
         let usage = &mut entry.usage;
         usage.budgeted_ticks = usage.budgeted_ticks.wrapping_add(used_ticks);
-        if entry.budget.capacity_ticks(now) == 0 {
+        let left_ticks = entry.budget.capacity_ticks(now);
+        if left_ticks == 0 {
             let overrun_ticks = used_ticks.saturating_sub(capacity_ticks);
             entry.usage.longest_overrun_ticks = entry.usage.longest_overrun_ticks.max(overrun_ticks);
             self.exhausted |= bit(slot);
         }
-        if self.asking & bit(slot) != 0 {
+        // Who runs and has what is left of that stays where it is, until when it was said to.
+        let stays = left_ticks != 0 && left_ticks == capacity_ticks.saturating_sub(used_ticks);
+        let runs = self.running.server() == slot && !self.running.is_background();
+        if self.asking & bit(slot) != 0 && !(stays && runs) {
             self.place(slot, now);
         }
     }
