@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How often the way is gone; the log of one time has up to 50,000 lines.
-const RUNS: u64 = 8;
+const RUNS: u64 = 32;
 
 /// Options of `./x bench kernel-paths`.
 #[derive(Clone, Debug, Args)]

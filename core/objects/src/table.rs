@@ -83,22 +83,25 @@ impl Objects<'_> {
         if slot == 0 { Ok(component) } else { self.object_of(component, slot, Kind::Table, rights) }
     }
 
-    /// A slot that something can be put into. Slot 0 is null for ever.
-    pub(crate) fn empty(&self, table: u16, slot: u64) -> Result<(), Code> {
-        match self.slot(table, slot).filter(|_| slot != 0) {
-            None => Err(Code::BadArgument),
-            Some(there) if there.kind != Kind::Null.number() => Err(Code::Full),
-            Some(_) => Ok(()),
-        }
+    /// The place of a slot that something can be put into. Slot 0 is null for ever.
+    pub(crate) fn empty(&self, table: u16, slot: u64) -> Result<usize, Code> {
+        let place = self.index(table, slot).filter(|_| slot != 0).ok_or(Code::BadArgument)?;
+        let there = self.room.slots.get(place).ok_or(Code::BadArgument)?;
+        if there.kind == Kind::Null.number() { Ok(place) } else { Err(Code::Full) }
     }
 
     /// Puts a capability into an empty slot.
     pub(crate) fn put(&mut self, table: u16, slot: u64, capability: Capability) -> Result<(), Code> {
-        self.empty(table, slot)?;
-        if let Some(place) = self.slot_mut(table, slot) {
-            *place = capability;
-        }
+        let place = self.empty(table, slot)?;
+        self.put_at(place, capability);
         Ok(())
+    }
+
+    /// Puts a capability into a place.
+    pub(crate) fn put_at(&mut self, place: usize, capability: Capability) {
+        if let Some(slot) = self.room.slots.get_mut(place) {
+            *slot = capability;
+        }
     }
 
     /// Copies or moves a capability; x1 to x5 of the call.
@@ -107,11 +110,9 @@ impl Objects<'_> {
         let from = self.table(component, from, if moves { right::READ | right::WRITE } else { right::READ })?;
         let to = self.table(component, to, right::WRITE)?;
         let source = self.find(from, from_slot)?;
-        self.empty(to, to_slot)?;
+        let place = self.empty(to, to_slot)?;
         let kept = if moves { source.rights } else { source.rights & rights as u8 };
-        if let Some(slot) = self.slot_mut(to, to_slot) {
-            *slot = Capability { rights: kept, ..source };
-        }
+        self.put_at(place, Capability { rights: kept, ..source });
         if moves && let Some(slot) = self.slot_mut(from, from_slot) {
             *slot = Capability::NULL;
         }

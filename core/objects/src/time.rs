@@ -114,14 +114,14 @@ impl Objects<'_> {
         let operation = ServerOperation::from_number(operation).ok_or(Code::BadCall)?;
         if operation == ServerOperation::Create {
             let band = self.object_of(component, slot, Kind::Band, right::USE)?;
-            self.empty(component, to)?;
+            let place = self.empty(component, to)?;
             if !all_given_back(world) {
                 return Ok(Reply::Again(Sliced::NONE));
             }
             let object = world.create_server(band, [x2, x3], now)?;
             let position = self.room.servers.get(usize::from(object)).ok_or(Code::BadCapability)?;
             let (kind, grant) = (Kind::Server, position.counters.grant);
-            self.put(component, to, Capability { kind: kind.number(), rights: kind.rights(), object, grant, word: 0 })?;
+            self.put_at(place, Capability { kind: kind.number(), rights: kind.rights(), object, grant, word: 0 });
             return values([]);
         }
         let rights = match operation {

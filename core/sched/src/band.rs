@@ -206,11 +206,16 @@ impl<const SERVERS: usize> Bands<SERVERS> {
         if offered { Ok(parameters) } else { Err(BandError::NotAdmitted) }
     }
 
+    /// Its share, where a test asks for it.
+    fn share(&self, budget_ticks: u64, period_ticks: u64) -> u64 {
+        if self.quick.is_some() { quick::share(budget_ticks, period_ticks) } else { 0 }
+    }
+
     /// What will be counted for a slot if it asks for this; nothing has changed yet.
     fn admit(&self, number: u8, slot: u8, budget_ticks: u64, period_ticks: u64) -> Result<Counted, BandError> {
         let band = self.bands.get(usize::from(number)).ok_or(BandError::Number)?;
         let before = self.counted(slot);
-        let share = quick::share(budget_ticks, period_ticks);
+        let share = self.share(budget_ticks, period_ticks);
         let counted = Counted { budget_ticks: budget_ticks.max(before.budget_ticks), share: share.max(before.share) };
         let others_ticks = self.taken_ticks(number).saturating_sub(before.budget_ticks);
         let has_room = others_ticks.saturating_add(counted.budget_ticks) <= band.budget_ticks;
@@ -292,7 +297,7 @@ impl<const SERVERS: usize> Bands<SERVERS> {
         let back_ticks = back_at_ticks(core, now, slot);
         core.reconfigure(now, slot, parameters).map_err(BandError::Core)?;
         self.count(slot, counted);
-        self.plan(slot, back_ticks, Counted { budget_ticks, share: quick::share(budget_ticks, period_ticks) });
+        self.plan(slot, back_ticks, Counted { budget_ticks, share: self.share(budget_ticks, period_ticks) });
         Ok(())
     }
 

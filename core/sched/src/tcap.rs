@@ -168,7 +168,7 @@ impl Claim {
 
     /// Without time a claim keeps nothing of those who gave it some.
     fn shrink(&mut self) {
-        self.vector = Vector::of(self.own, self.permanent);
+        self.vector.begin(self.own, self.permanent);
         (self.left_ticks, self.expires_ticks, self.root) = (0, NEVER, NO_ROOT);
     }
 }
@@ -241,14 +241,18 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         }
     }
 
-    fn add(&mut self, number: u8, claim: Claim) -> Result<(), TcapError> {
-        if claim.own == NO_SCHEDULER || claim.permanent == 0 || claim.permanent > MAX_NUMBER {
+    /// A claim without time, made where it lies.
+    fn add(&mut self, number: u8, own: u16, permanent: u64) -> Result<&mut Claim, TcapError> {
+        if own == NO_SCHEDULER || permanent == 0 || permanent > MAX_NUMBER {
             return Err(TcapError::Priority);
         }
         let place = self.claims.get_mut(usize::from(number)).filter(|place| !place.exists);
-        *place.ok_or(TcapError::Number)? = claim;
+        let claim = place.ok_or(TcapError::Number)?;
+        (claim.own, claim.permanent, claim.used_ticks) = (own, permanent, 0);
+        (claim.exists, claim.goes_with_server) = (true, false);
+        claim.shrink();
         self.taken |= bit(number);
-        Ok(())
+        Ok(claim)
     }
 
     /// Makes the claim that goes with a server: on everything, for ever.
@@ -260,9 +264,9 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         if usize::from(server) >= SERVERS {
             return Err(TcapError::Number);
         }
-        let vector = Vector::of(own, permanent);
-        let claim = Claim { vector, permanent, own, root: server, exists: true, ..NO_CLAIM };
-        self.add(number, Claim { left_ticks: ALL, goes_with_server: true, ..claim })
+        let claim = self.add(number, own, permanent)?;
+        (claim.root, claim.left_ticks, claim.goes_with_server) = (server, ALL, true);
+        Ok(())
     }
 
     /// Makes a claim without time.
@@ -271,7 +275,7 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
     ///
     /// The number is taken, or scheduler or priority cannot be.
     pub fn create(&mut self, number: u8, own: u16, permanent: u64) -> Result<(), TcapError> {
-        self.add(number, Claim { vector: Vector::of(own, permanent), permanent, own, exists: true, ..NO_CLAIM })
+        self.add(number, own, permanent).map(|_| ())
     }
 
     /// Ends a claim; what was reserved for it is its root's again.

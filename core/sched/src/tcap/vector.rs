@@ -35,13 +35,19 @@ impl Vector {
     /// The words of a claim that has not passed through any other scheduler: the kernel's and its own.
     #[must_use]
     pub const fn of(own: u16, number: u64) -> Self {
-        let mut words = [0; MAX_WORDS];
-        words[0] = word(KERNEL, 0);
-        if own == KERNEL {
-            return Self { words, count: 1 };
+        let mut vector = Self { words: [0; MAX_WORDS], count: 0 };
+        vector.begin(own, number);
+        vector
+    }
+
+    /// Becomes what [`Self::of`] makes, where it lies.
+    #[inline]
+    pub(super) const fn begin(&mut self, own: u16, number: u64) {
+        if self.count > 2 {
+            self.words = [0; MAX_WORDS];
         }
-        words[1] = word(own, number);
-        Self { words, count: 2 }
+        self.words[0] = word(KERNEL, 0);
+        (self.words[1], self.count) = if own == KERNEL { (0, 1) } else { (word(own, number), 2) };
     }
 
     /// Schedulers and their numbers, in the order of the schedulers. The kernel's number is 0.

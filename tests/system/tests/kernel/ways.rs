@@ -13,16 +13,16 @@ const KNOWN: [(Way, u64, u64); 13] = [
     (Way::SignalPeer, 216, 0),
     (Way::SignalLess, 290, 0),
     (Way::SignalMore, 810, 0),
-    (Way::SignalHeld, 2_325, 0),
+    (Way::SignalHeld, 1_955, 0),
     (Way::Switch, 1_395, 0),
     (Way::Delegate, 1_470, 0),
     (Way::DelegateAll, 1_725, 0),
-    (Way::Create, 1_330, 570),
-    (Way::CreateTested, 1_370, 580),
-    (Way::Interrupt, 1_152, 3),
-    (Way::InterruptPibs, 1_858, 3),
+    (Way::Create, 1_030, 245),
+    (Way::CreateTested, 1_110, 260),
+    (Way::Interrupt, 1_145, 3),
+    (Way::InterruptPibs, 1_680, 3),
     (Way::ComesBack, 850, 40),
-    (Way::UsedUp, 1_160, 60),
+    (Way::UsedUp, 1_120, 60),
 ];
 
 #[test]
