@@ -17,7 +17,7 @@ break_place() {
         # Who runs stays as it was chosen when its budget is used up or came back.
         stays) hosts='bulkhead-sched --test kernel_search' attack='' && change core/sched/src/kernel/events.rs 'let stays = left_ticks != 0' 'let stays = true || left_ticks != 0' ;;
         # A full ring joins a part to its last chunk as if that were due later than it is.
-        delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last_ticks)' 'again.date_ticks' ;;
+        delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last.amount_ticks)' 'again.date_ticks' ;;
         # A capability that was revoked is used.
         grant) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'grant == Some(capability.grant) && grant != Some(WORN)' 'grant.is_some()' ;;
         # A thread continues in a component that was ended since.

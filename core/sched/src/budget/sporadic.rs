@@ -355,9 +355,13 @@ impl Sporadic {
             Chunk { date_ticks: date_ticks.wrapping_add(self.parameters.period_ticks), amount_ticks: used_ticks };
         if self.followers > 0 {
             let place = self.place(self.followers.wrapping_sub(1));
+            let delays = may_delay && self.followers.wrapping_add(1) >= self.parameters.chunks;
             if let Some(last) = self.ring.get_mut(place)
-                && last.date_ticks.wrapping_add(last.amount_ticks) >= again.date_ticks
+                && (delays || last.date_ticks.wrapping_add(last.amount_ticks) >= again.date_ticks)
             {
+                if delays {
+                    last.date_ticks = last.date_ticks.max(again.date_ticks.wrapping_sub(last.amount_ticks));
+                }
                 last.amount_ticks = last.amount_ticks.wrapping_add(used_ticks);
                 self.head = head;
                 return true;
@@ -367,15 +371,7 @@ impl Sporadic {
             return false;
         }
         if self.followers.wrapping_add(1) >= self.parameters.chunks {
-            // There are two at least.
-            if may_delay {
-                let last = self.followers.wrapping_sub(1);
-                let last_ticks = self.follower(last).amount_ticks;
-                let date_ticks = again.date_ticks.wrapping_sub(last_ticks);
-                self.put(last, Chunk { date_ticks, amount_ticks: last_ticks.wrapping_add(used_ticks) });
-                self.head = head;
-            }
-            return may_delay;
+            return false;
         }
         self.head = head;
         self.put(self.followers, again);
