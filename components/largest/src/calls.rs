@@ -26,7 +26,8 @@ const OTHERS: u64 = 13;
 const SEND_DRIVER: u64 = 15;
 /// Empty slots.
 const FIRST: u64 = 100;
-const SECOND: u64 = 101;
+/// Those of threads, up to the last one that can be.
+const THREADS: core::ops::Range<u64> = 101..161;
 /// 10 ms, as the band has it.
 const PERIOD: u64 = 625_000;
 /// 1 ms.
@@ -161,5 +162,9 @@ fn controlled() {
     once::<THREAD>("thread.stop", of(Task::Stop, DEEP, 0, 0));
     let entry = threads::made as *const () as u64;
     let top = STACK.as_ptr_range().end as u64;
-    once::<THREAD>("thread.create", [Task::Create.number(), QUOTA, JOBS, entry, top, SECOND, 0, 0]);
+    let mut create = Row::new("thread.create");
+    for to in THREADS {
+        create.add(counted::<THREAD>([Task::Create.number(), QUOTA, JOBS, entry, top, to, 0, 0]));
+    }
+    create.say();
 }

@@ -46,6 +46,7 @@ impl<'a> Objects<'a> {
             pool_address: 0,
             pool_pages: 0,
             free_page: NO_PAGE,
+            free_threads: u64::MAX.checked_shl(tables.threads.len() as u32).unwrap_or(0),
         };
         this.relate();
         this.bound();

@@ -150,6 +150,8 @@ pub struct Objects<'a> {
     pool_pages: u32,
     /// The first page that nobody has.
     free_page: u32,
+    /// Threads that may be free, a bit each: no other one is.
+    free_threads: u64,
 }
 
 impl<'a> Objects<'a> {

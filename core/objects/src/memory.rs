@@ -8,7 +8,7 @@
 
 use crate::calls::{Answer, Reply, values};
 use crate::quota::NO_PAGE;
-use crate::space::{addresses, output, page_word, rights_of};
+use crate::space::{ENTRIES_AT_ONCE, addresses, output, page_word, rights_of};
 use crate::{Counters, Objects, Sliced, WORN, World};
 use bulkhead_kernel_abi::boot::RegionRow;
 use bulkhead_kernel_abi::call::MemoryOperation;
@@ -261,35 +261,42 @@ impl Objects<'_> {
         values([])
     }
 
-    /// One slice of the end of all regions that a quota pays for: one page. `cursor` is region and page; returns the next one, `None` at the end.
+    /// One slice of the end of all regions that a quota pays for: up to one page, behind places without one. `cursor` is region and page; returns the next one,
+    /// `None` at the end.
     pub(crate) fn end_regions<W: World>(&mut self, world: &mut W, quota: u16, cursor: u32) -> Option<u32> {
-        let (number, page) = (cursor.wrapping_shr(9) as u16, (cursor & 511) as u16);
-        let region = *self.room.regions.get(usize::from(number))?;
-        let next = u32::from(number).wrapping_add(1).wrapping_shl(9);
-        if !region.is_used || region.quota != quota || region.list == NO_PAGE {
-            return Some(next);
-        }
-        if page == 0
-            && let Some(place) = self.room.regions.get_mut(usize::from(number))
-        {
+        let (mut number, mut page) = (cursor.wrapping_shr(9), cursor & 511);
+        let region = loop {
+            let region = self.room.regions.get(number as usize)?;
+            if region.is_used && region.quota == quota && region.list != NO_PAGE {
+                break region;
+            }
+            (number, page) = (number.wrapping_add(1), 0);
+        };
+        let (list, pages, mut counters) = (region.list, region.pages, region.counters);
+        if page == 0 {
             // Nobody maps more of it from here on.
-            place.counters.revoke();
+            counters.revoke();
         }
-        let there = world.word(region.list, page);
-        if let Ok(there) = u32::try_from(there.wrapping_sub(1)) {
-            world.set_word(region.list, page, 0);
-            self.drop_page(there);
+        let end = page.saturating_add(ENTRIES_AT_ONCE).min(pages);
+        while page < end {
+            let place = page as u16;
+            page = page.wrapping_add(1);
+            if let Ok(there) = u32::try_from(world.word(list, place).wrapping_sub(1)) {
+                world.set_word(list, place, 0);
+                self.drop_page(there);
+                break;
+            }
         }
-        if u32::from(page).wrapping_add(1) < region.pages {
-            return Some(cursor.wrapping_add(1));
+        let region = self.room.regions.get_mut(number as usize)?;
+        region.counters = counters;
+        if page < pages {
+            return Some(number.wrapping_shl(9) | page);
         }
-        self.drop_page(region.list);
-        if let Some(place) = self.room.regions.get_mut(usize::from(number)) {
-            *place = Region { counters: place.counters, ..Region::EMPTY };
-        }
+        *region = Region { counters, ..Region::EMPTY };
+        self.drop_page(list);
         if let Some(one) = self.quota_mut(quota) {
             one.regions = one.regions.saturating_add(1);
         }
-        Some(next)
+        Some(number.wrapping_add(1).wrapping_shl(9))
     }
 }

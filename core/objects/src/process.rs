@@ -185,11 +185,16 @@ impl Objects<'_> {
         numbered.find(|(_, one)| is_free(one)).map(|(number, _)| number).ok_or(Code::Full)
     }
 
-    fn free_thread(&self) -> Result<u16, Code> {
-        let is_free =
-            |one: &Thread| one.state == ThreadState::Free && one.counters.grant != WORN && one.counters.life != WORN;
-        let mut numbered = (0..u16::MAX).zip(self.room.threads.iter());
-        numbered.find(|(_, one)| is_free(one)).map(|(number, _)| number).ok_or(Code::Full)
+    fn free_thread(&mut self) -> Result<u16, Code> {
+        loop {
+            let number = self.free_threads.trailing_zeros() as u16;
+            let one = self.thread(number).ok_or(Code::Full)?;
+            if one.state == ThreadState::Free && one.counters.grant != WORN && one.counters.life != WORN {
+                return Ok(number);
+            }
+            // It was taken since, or is not used again.
+            self.free_threads &= self.free_threads.wrapping_sub(1);
+        }
     }
 
     /// Makes a thread that does not run yet.
@@ -217,6 +222,7 @@ impl Objects<'_> {
         one.counters.end_life();
         let quota = one.quota;
         *one = Thread { counters: one.counters, event: one.event, label: one.label, ..Thread::default() };
+        self.free_threads |= 1u64.wrapping_shl(number.into());
         if let Some(paid) = self.quota_mut(quota) {
             paid.threads = paid.threads.saturating_add(1);
         }

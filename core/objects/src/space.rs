@@ -26,7 +26,7 @@ const READ_ONLY: u64 = 1 << 7;
 /// UXN.
 const EXECUTE_NEVER: u64 = 1 << 54;
 /// Entries that a slice of taking a space apart looks at, beside which it takes as many tables out.
-const ENTRIES_AT_ONCE: u32 = 16;
+pub(crate) const ENTRIES_AT_ONCE: u32 = 16;
 /// Entries of a group ([`crate::Page::groups`]), as a shift.
 const GROUP_SHIFT: u32 = 3;
 /// What is zero of the first entry of one.

@@ -208,6 +208,7 @@ mod tests {
             pool_address: 0,
             pool_pages: 0,
             free_page: crate::NO_PAGE,
+            free_threads: 0,
         };
         assert_eq!(objects.find(0, 1).map(|found| found.word), Ok(1));
         assert_eq!(objects.find(0, 2), Err(Code::BadCapability));

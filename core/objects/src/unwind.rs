@@ -203,7 +203,15 @@ impl Objects<'_> {
         let Some(one) = self.component(component).filter(|one| one.state == ComponentState::Unwinding) else {
             return false;
         };
-        let (progress, mut then) = (one.progress, one.then);
+        let (mut progress, mut then) = (one.progress, one.then);
+        let is_free = |number: u32| {
+            let threads = &self.room.threads;
+            number < MAX_THREADS as u32
+                && threads.get(number as usize).is_some_and(|one| one.state == ThreadState::Free)
+        };
+        while is_free(progress) {
+            progress = progress.wrapping_add(1);
+        }
         let is_restored = match progress.checked_sub(MAX_THREADS as u32) {
             None => {
                 self.unwind(world, progress as u16);

@@ -82,7 +82,7 @@ const STATES: &[(&str, &str)] = &[
     ("interrupt.cancel", "a client that expects one"),
     ("interrupt.serve", "by its driver on a PIBS server, which a more urgent client raises"),
     ("interrupt.finish", "by its driver on a PIBS server, which falls to a less urgent client"),
-    ("thread.create", "a quota that pays"),
+    ("thread.create", "the last one that there can be"),
     ("thread.start", "on a less important server"),
     ("thread.suspend", "inside eight calls"),
     ("thread.resume", "inside eight calls"),
@@ -228,7 +228,8 @@ fn calls(program: &[u8], kernel: &[u8]) -> Vec<u8> {
         shares: Shares { bands: vec![band], ..Shares::default() },
         wires: Vec::new(),
         server_names: Vec::new(),
-        processes: Processes { programs: Vec::new(), quotas: vec![quota()] },
+        // With those of the host as many threads as there can be.
+        processes: Processes { programs: Vec::new(), quotas: vec![QuotaRow { threads: 60, ..quota() }] },
     };
     write(&instance).unwrap_or_else(|error| panic!("{error}"))
 }
