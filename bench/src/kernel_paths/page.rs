@@ -54,12 +54,12 @@ fn grouped(taken: &Taken) -> Vec<Group> {
 }
 
 fn head(taken: &Taken) -> String {
-    let ceiling = taken.row.ceiling.unwrap_or_default();
+    let promised = taken.row.ceiling.map_or(String::new(), |ceiling| format!("; at most {ceiling} are promised"));
     let own = match taken.of_component {
         0 => String::new(),
         own => format!(", {own} of which are the component's own"),
     };
-    format!("{} instructions{own}; at most {ceiling} are promised", taken.printed.most)
+    format!("{} instructions{own}{promised}", taken.printed.most)
 }
 
 /// By function.

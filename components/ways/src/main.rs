@@ -7,6 +7,7 @@
 #![no_main]
 
 mod calls;
+mod computing;
 mod looks;
 mod scheduled;
 mod signals;
@@ -49,6 +50,12 @@ const DELEGATES: u64 = 14;
 const DELEGATES_ALL: u64 = 15;
 /// Makes servers.
 const CREATES: u64 = 16;
+/// Makes the null call, and computes with floating point around it.
+const COMPUTES: u64 = 17;
+/// Sends to a thread that runs at once, and both compute.
+const COMPUTES_AND_SENDS: u64 = 18;
+/// Is that one.
+const ANSWERS_AND_COMPUTES: u64 = 19;
 
 /// When the one who is counted from ran last.
 static FROM: AtomicU64 = AtomicU64::new(0);
@@ -68,8 +75,8 @@ fn main(argument: u64) {
         SENDS_TO_PEER => signals::to_peer(times),
         SENDS_TO_LESS => signals::to_less(times),
         WAITS => signals::wait(),
-        SENDS_TO_MORE => signals::to_more(times),
-        ANSWERS => signals::answer(),
+        SENDS_TO_MORE => signals::to_more(times, || ()),
+        ANSWERS => signals::answer(signals::receive),
         DRIVES => signals::drive(times, None),
         DRIVES_FOR_CLIENT => signals::drive(times, Some(CLIENT)),
         LOOKS => looks::until_over(),
@@ -81,6 +88,9 @@ fn main(argument: u64) {
         DELEGATES => calls::delegate(times, 1),
         DELEGATES_ALL => calls::delegate(times, 15),
         CREATES => calls::create(times),
+        COMPUTES => computing::null_call(times),
+        COMPUTES_AND_SENDS => signals::to_more(times, computing::compute),
+        ANSWERS_AND_COMPUTES => signals::answer(computing::receive),
         _ => println!("no such role"),
     }
 }

@@ -55,7 +55,7 @@ fn send_by(slot: u64, note: &AtomicU64) {
 }
 
 /// Waits for the end point; its bits, and the counter at the first instruction behind.
-fn receive() -> (u64, u64) {
+pub(crate) fn receive() -> (u64, u64) {
     let (bits, now): (u64, u64);
     // SAFETY: the kernel keeps x8 to x30 and touches no memory of a component.
     unsafe {
@@ -104,16 +104,17 @@ pub(crate) fn wait() {
     while receive().0 & END_BIT == 0 {}
 }
 
-pub(crate) fn to_more(times: u64) {
+pub(crate) fn to_more(times: u64, compute: impl Fn()) {
     for _ in 0..times + FIRST {
         let _ = call::receive(0, call::counter_ticks() + PAUSE);
+        compute();
         send_by(SEND, &FROM);
     }
     send_by(SEND_END, &FROM);
 }
 
 /// Is sent to while a less important thread runs.
-pub(crate) fn answer() {
+pub(crate) fn answer(receive: impl Fn() -> (u64, u64)) {
     let mut range = Range::EMPTY;
     for time in 0.. {
         let (bits, now) = receive();

@@ -37,11 +37,15 @@ pub enum Way {
     Create,
     /// The same with the published test, beside 63 others.
     CreateTested,
+    /// The null call of a thread that computes with floating point, up to its next use of a register.
+    NullComputing,
+    /// [`Self::SignalMore`] between two threads that compute, up to the first use of a register.
+    SignalMoreComputing,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::SignalPeer,
         Self::SignalLess,
         Self::SignalMore,
@@ -55,6 +59,8 @@ impl Way {
         Self::DelegateAll,
         Self::Create,
         Self::CreateTested,
+        Self::NullComputing,
+        Self::SignalMoreComputing,
     ];
 
     /// Nothing but the kernel's state decides how long it takes, and that is the same each time.
@@ -117,6 +123,8 @@ struct Setting {
     shares: Shares,
     /// What is in the slots from this one on.
     more: Option<(usize, Vec<Capability>)>,
+    /// The component declares floating point.
+    computes: bool,
 }
 
 impl Setting {
@@ -140,6 +148,12 @@ impl Setting {
             Way::DelegateAll => Self::claims(15),
             Way::Create => Self::band(1, 0),
             Way::CreateTested => Self::band(MAX_SERVERS as u16 - 1, 1),
+            Way::NullComputing => {
+                Self { threads: vec![(17, 0)], servers: vec![endless()], computes: true, ..Self::default() }
+            }
+            Way::SignalMoreComputing => {
+                Self { computes: true, ..Self::signal([(19, 0), (18, 1)], 0, Self::half_and_lasting()) }
+            }
         }
     }
 
@@ -267,6 +281,7 @@ pub fn image(way: Way, times: u64) -> Vec<u8> {
             program: &program,
             threads: setting.threads.iter().map(thread).collect(),
             capabilities: setting.capabilities(),
+            floating_point: setting.computes,
             ..Component::default()
         }],
         servers: setting.servers,
