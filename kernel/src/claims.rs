@@ -173,9 +173,10 @@ impl Servers<'_> {
         claims.claim(claim).is_some_and(|one| one.left_ticks() == ALL && one.root().is_some_and(is_on_all))
     }
 
+    /// The root of a claim, without when a part of it would end that is handed on.
     fn root_of(&mut self, claim: u8) -> Option<Root> {
         let server = self.room.shares.claims.claim(claim)?.root()?;
-        self.room.core.root(server, self.now_ticks())
+        self.room.core.root_in_hand(server, self.now_ticks())
     }
 
     /// What can be used through a claim now.
@@ -195,10 +196,17 @@ impl Servers<'_> {
     #[inline(never)] // Not on the way of instances without schedulers.
     pub(crate) fn claim_outranks(&mut self, claim: u16, other: u16) -> bool {
         let (claim, other, now) = (byte(claim), byte(other), self.now_ticks());
-        let Some(root) = self.root_of(claim) else { return false };
-        match self.root_of(other) {
-            Some(others) => self.room.shares.claims.outranks((claim, &root), (other, &others), now),
-            None => self.room.shares.claims.usable_ticks(claim, &root, now) != 0,
+        // Where they lie: an answer that is taken apart is copied by a call.
+        let root = self.root_of(claim);
+        let Some(root) = &root else { return false };
+        // The usual case: of one server.
+        let claims = &self.room.shares.claims;
+        if claims.claim(other).is_some_and(|one| one.root() == Some(root.server)) {
+            return claims.outranks((claim, root), (other, root), now);
+        }
+        match &self.root_of(other) {
+            Some(others) => self.room.shares.claims.outranks((claim, root), (other, others), now),
+            None => self.room.shares.claims.usable_ticks(claim, root, now) != 0,
         }
     }
 
@@ -327,9 +335,20 @@ impl Servers<'_> {
     }
 
     /// Time has passed: charges it to the claim of who ran, and lets claims expire.
-    #[inline(never)] // Not on the way of instances without schedulers.
+    #[inline] // The usual case needs no stack: something is used of everything, and no claim is due.
     pub(crate) fn use_claims(&mut self, stint: Stint, ticks: u64) {
-        if stint != Stint::IDLE && !stint.is_background() {
+        let now = self.now_ticks();
+        let ShareRoom { claims, state, .. } = &mut self.room.shares;
+        let is_free = stint == Stint::IDLE || stint.is_background();
+        let is_used = is_free || claims.use_all(state.charged, ticks);
+        if !is_used || claims.next_expiry_ticks() <= now {
+            self.use_some_claims(is_used, ticks);
+        }
+    }
+
+    #[inline(never)] // Not on the usual way.
+    fn use_some_claims(&mut self, is_used: bool, ticks: u64) {
+        if !is_used {
             self.spend(self.room.shares.state.charged, ticks);
         }
         // One at an entry: as many as there are may be due at one instant. The others stay reserved until the next ones, and nobody can use them.

@@ -24,18 +24,16 @@ impl Objects<'_> {
         if flags & !Flag::Notify.number() != 0 || priority > TOKEN_MASK {
             return Err(Code::BadArgument);
         }
-        let to = self.find(component, to)?;
-        let (tcap, told) = match to.kind() {
-            Some(Kind::TCap) if to.has(right::BIND) => (to.object, None),
-            Some(Kind::Send) if to.has(right::USE) => {
+        let (tcap, told) = match self.object_of(component, to, Kind::TCap, right::BIND) {
+            Err(Code::BadCapability) => {
+                let to = self.find_as(component, to, Kind::Send, right::USE)?;
                 let end_point = self.room.end_points.get(usize::from(to.object)).ok_or(Code::BadCapability)?;
                 if end_point.tcap == NONE {
                     return Err(Code::Denied);
                 }
                 (end_point.tcap, Some((to.object, to.word)))
             }
-            Some(Kind::TCap | Kind::Send) => return Err(Code::Denied),
-            _ => return Err(Code::BadCapability),
+            found => (found?, None),
         };
         let slot = from;
         let from = self.object_of(component, slot, Kind::TCap, right::DELEGATE)?;

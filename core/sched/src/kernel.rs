@@ -197,16 +197,24 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
     /// What claims on a server's time must know of it (CH-50): the level at which it would run now, what it could use, and when a part
     /// that is handed on ends. The accounts are brought up to date first.
     pub fn root(&mut self, slot: u8, now: u64) -> Option<Root> {
-        self.advance(now);
+        let root = self.root_in_hand(slot, now)?;
         let sleeps = self.asking & bit(slot) == 0;
+        let expires_ticks = self.entry_mut(slot)?.budget.claim_end_ticks(sleeps, now);
+        Some(Root { expires_ticks, ..root })
+    }
+
+    /// The same for who hands nothing on, without when that would end.
+    #[inline(never)] // Called for each claim that is compared.
+    pub fn root_in_hand(&mut self, slot: u8, now: u64) -> Option<Root> {
+        self.advance(now);
         if !self.is_live(slot) {
             return None;
         }
         let Entry { budget, level, goes_on, .. } = self.entry_mut(slot)?;
         let capacity_ticks = budget.capacity_ticks(now);
-        let (smallest_ticks, expires_ticks) = (budget.smallest_ticks(), budget.claim_end_ticks(sleeps, now));
+        let smallest_ticks = budget.smallest_ticks();
         let is_background = capacity_ticks == 0 && *goes_on;
         let level = if is_background { level.wrapping_add(BACKGROUND) } else { *level };
-        Some(Root { server: slot, level, capacity_ticks, smallest_ticks, expires_ticks })
+        Some(Root { server: slot, level, capacity_ticks, smallest_ticks, expires_ticks: None })
     }
 }

@@ -433,6 +433,7 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
     /// # Errors
     ///
     /// There is no such claim, the number cannot be, or the claim has not passed through this scheduler.
+    #[inline(never)] // Twice in each `switch`.
     pub fn set_number(&mut self, number: u8, scheduler: u16, priority: u64) -> Result<(), TcapError> {
         if priority > MAX_NUMBER {
             return Err(TcapError::Priority);

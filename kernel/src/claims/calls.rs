@@ -45,7 +45,8 @@ impl Servers<'_> {
     ) -> Result<(), Code> {
         let (from, now) = (byte(from), self.now_ticks());
         // Where it lies: an answer that is taken apart is copied by a call.
-        let root = self.root_of(from);
+        let server = self.room.shares.claims.claim(from).and_then(|one| one.root());
+        let root = server.and_then(|server| self.room.core.root(server, now));
         let Some(root) = &root else { return Err(Code::NoTime) };
         what(self.room.shares.claims, root, now).map_err(code)?;
         if self.room.shares.claims.claim(from).is_some_and(|one| one.root().is_none()) {

@@ -72,7 +72,7 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
     fn give(&mut self, to: u8, from: u8, ticks: u64, number: u64, root: &Root, now: u64) -> Result<u64, TcapError> {
         let reserved_ticks = self.reserved_ticks(root.server);
         let pair = self.claims.get_disjoint_mut([usize::from(to), usize::from(from)]);
-        let [receiver, giver] = pair.map_err(|_| TcapError::Number)?;
+        let Ok([receiver, giver]) = pair else { return Err(TcapError::Number) };
         if !receiver.exists || !giver.exists {
             return Err(TcapError::Number);
         }

@@ -152,9 +152,13 @@ impl Vector {
     fn join_in_place(&mut self, other: &Self, own: u64) -> bool {
         let theirs = other.known();
         let Some(mine) = self.words.get_mut(..usize::from(self.count)) else { return false };
-        let is_other = |(mine, theirs): (&u64, &u64)| scheduler_of(*mine) != scheduler_of(*theirs);
-        if mine.len() != theirs.len() || mine.iter().zip(theirs).any(is_other) {
+        // One bit of each word in which any two differ.
+        let differ = mine.iter().zip(theirs).fold(0, |all, (mine, theirs)| all | mine ^ theirs);
+        if mine.len() != theirs.len() || scheduler_of(differ) != 0 {
             return false;
+        }
+        if differ == 0 && mine.get(1) == Some(&own) {
+            return true;
         }
         for (mine, theirs) in mine.iter_mut().zip(theirs) {
             let theirs = if scheduler_of(*theirs) == scheduler_of(own) { own } else { *theirs };
