@@ -96,13 +96,7 @@ impl Objects<'_> {
 
     /// Notifies by a capability, in the same cases; [`Notified::Otherwise`] when it is void.
     #[inline(always)] // The same.
-    pub fn notify_by(
-        &mut self,
-        end_point: u16,
-        grant: u32,
-        bits: u64,
-        root: impl Fn(u16) -> Option<u16>,
-    ) -> Notified {
+    pub fn notify_by(&mut self, end_point: u16, grant: u32, bits: u64, root: impl Fn(u16) -> Option<u16>) -> Notified {
         let one = self.room.end_points.get(usize::from(end_point));
         if one.is_none_or(|one| one.counters.grant != grant) || grant == WORN {
             return Notified::Otherwise;
