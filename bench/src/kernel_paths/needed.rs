@@ -44,14 +44,6 @@ pub(super) fn needed(path: Path) -> Option<&'static str> {
 
 fn of_way(way: Way) -> Option<&'static str> {
     Some(match way {
-        Way::SignalPeer => {
-            "the slot is looked up in assembly as for a call, and `notify` finds out who waits and counts the link in a list. A word in the end point that says \"awake, and \
-             nothing is to be told\" would let assembly set the bit by itself; the link's counter would be at a place known from the slot."
-        }
-        Way::SignalLess => {
-            "the same, and beside it the receiver's server is woken in place, which takes the rest. The end point would name the root of its server, which `root` looks for each time, and the link's \
-             counter would be at a known place: together about what is missed."
-        }
         Way::SignalHeld => {
             "no path in common with a choice. The server stays the same, but the path charges it, tells the scheduler by an event, asks every claim and chooses as if anybody could be next. Needed: whether the \
              receiver's claim outranks the running one is one comparison; if it does, the thread is exchanged in the same server, and charge, event and timer are left to the next entry."
@@ -91,7 +83,9 @@ fn of_way(way: Way) -> Option<&'static str> {
             "the vectors, accounts and timer of any slow call take a quarter, and so does charging who asks, whose ring of parts is full; the rest is two looks at the table, the date at which the slot was \
              free again, what the band counts, and the claim. Needed: a way of its own behind the vectors for this call, and no charge of who asks before the next entry."
         }
-        Way::CreateTested | Way::NullComputing | Way::SignalMoreComputing => return None,
+        Way::SignalPeer | Way::SignalLess | Way::CreateTested | Way::NullComputing | Way::SignalMoreComputing => {
+            return None;
+        }
     })
 }
 
@@ -115,6 +109,6 @@ mod tests {
             assert_eq!(ALL.iter().filter(|one| one.path == Path::Way(way)).count(), 1, "{way:?}");
         }
         assert!(ALL.iter().all(|one| crate::rows::all().any(|row| row.name == one.row)));
-        assert_eq!(ALL.iter().filter(|one| needed(one.path).is_none()).count(), 4);
+        assert_eq!(ALL.iter().filter(|one| needed(one.path).is_none()).count(), 6);
     }
 }
