@@ -311,8 +311,11 @@ impl Servers<'_> {
             return;
         }
         *place = (NOBODY, 0);
-        // One that ended since has no number.
-        let _ = self.room.shares.claims.set_number(numbered, scheduler, 0);
+        let claims = &mut self.room.shares.claims;
+        if !claims.has_number(numbered, scheduler, 0) {
+            // One that ended since has no number.
+            let _ = claims.set_number(numbered, scheduler, 0);
+        }
     }
 
     /// A scheduler gives a claim a number.
@@ -322,10 +325,13 @@ impl Servers<'_> {
         let server = claims.claim(claim).and_then(|one| one.root());
         // The usual case: it has this one there already.
         let numbered = self.room.shares.state.numbered.get(usize::from(server.unwrap_or(NOBODY)));
-        if numbered == Some(&(claim, scheduler)) && claims.has_number(claim, scheduler, priority) {
+        let has_number = claims.has_number(claim, scheduler, priority);
+        if has_number && numbered == Some(&(claim, scheduler)) {
             return Ok(());
         }
-        self.room.shares.claims.set_number(claim, scheduler, priority).map_err(code)?;
+        if !has_number {
+            self.room.shares.claims.set_number(claim, scheduler, priority).map_err(code)?;
+        }
         let slot = server.unwrap_or(NOBODY);
         self.end_number(slot, claim);
         if let Some(place) = self.room.shares.state.numbered.get_mut(usize::from(slot)) {
