@@ -186,10 +186,10 @@ impl Servers<'_> {
         self.root_of(claim).map_or(0, |root| self.room.shares.claims.usable_ticks(claim, &root, now))
     }
 
+    #[inline]
     pub(crate) fn claim_asks(&mut self, claim: u8) -> bool {
         // With budget it can be used; without, it waits for that or continues in the background.
-        self.is_whole(claim)
-            || self.root_of(claim).is_some_and(|root| self.room.shares.claims.asks(claim, &root, self.now_ticks()))
+        self.is_whole(claim) || self.some_end_ticks(claim).is_some()
     }
 
     /// CH-51. Who has lost its time keeps nobody out.

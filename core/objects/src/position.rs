@@ -178,8 +178,8 @@ impl Objects<'_> {
     pub(crate) fn activate<W: World>(&mut self, world: &mut W, thread: u16, tcap: u16) {
         // Nothing is left of what an end point was given: it continues with its own, or would wait for ever.
         let own = self.thread(thread).map_or(NONE, |one| one.tcap);
-        let tcap = if world.root(tcap).is_some() { tcap } else { own };
-        let Some(server) = world.root(tcap) else { return };
+        let given = world.root(tcap).map(|server| (server, tcap));
+        let Some((server, tcap)) = given.or_else(|| Some((world.root(own)?, own))) else { return };
         let Some(one) = self.thread_mut(thread).filter(|one| one.is_awake()) else { return };
         (one.server, one.runs_on, one.deadline_ticks) = (server, tcap, crate::NEVER);
         let own = one.scheduler;

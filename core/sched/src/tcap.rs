@@ -381,12 +381,6 @@ impl<const CLAIMS: usize, const SERVERS: usize> Claims<CLAIMS, SERVERS> {
         (usable_ticks > 0 || waits).then_some(usable_ticks)
     }
 
-    /// The same, for who need not know how much.
-    #[must_use]
-    pub fn asks(&self, number: u8, root: &Root, now: u64) -> bool {
-        self.usable_if_it_asks(number, root, now).is_some()
-    }
-
     /// Uses time through a claim, which its root has been charged for. Returns true when the claim has no time left by that: its
     /// scheduler is to be told.
     pub fn charge(&mut self, number: u8, ticks: u64) -> bool {

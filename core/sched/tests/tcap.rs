@@ -93,9 +93,13 @@ fn tcap_01_four_of_ten() {
     assert_eq!(claims.usable_ticks(0, &root, 0), 0, "the server itself has nothing beside");
     assert!(!claims.outranks((0, &root), (0, &root), 0), "no time, no core");
     let empty = Root { capacity_ticks: 0, ..root };
-    assert_eq!([0, 1].map(|number| claims.asks(number, &root, 0)), [false, true], "all of it is reserved");
     assert_eq!(
-        [0, 1].map(|number| claims.asks(number, &empty, 0)),
+        [0, 1].map(|number| claims.usable_if_it_asks(number, &root, 0).is_some()),
+        [false, true],
+        "all of it is reserved"
+    );
+    assert_eq!(
+        [0, 1].map(|number| claims.usable_if_it_asks(number, &empty, 0).is_some()),
         [true, false],
         "the server itself waits for its budget"
     );

@@ -83,7 +83,7 @@ impl Servers<'_> {
 
     /// When nothing is left of what can be used through a claim now, if it asks.
     #[inline(never)] // Not on the usual way.
-    fn some_end_ticks(&mut self, claim: u8) -> Option<u64> {
+    pub(super) fn some_end_ticks(&mut self, claim: u8) -> Option<u64> {
         let (root, now) = (self.root_of(claim), self.now_ticks());
         let (Some(root), claims) = (&root, &self.room.shares.claims) else { return None };
         let usable_ticks = claims.usable_if_it_asks(claim, root, now)?;
