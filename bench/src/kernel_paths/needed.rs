@@ -80,7 +80,7 @@ fn of_way(way: Way) -> Option<&'static str> {
             "what `kernel.delegate` needs, and a join of 16 sorted words in about 10 instructions each; now it takes more than 30, by closures that compare scheduler and number apart."
         }
         Way::Create => {
-            "the vectors, accounts and timer of any slow call take a quarter, and so does charging who asks, whose ring of parts is full; the rest is two looks at the table, the date at which the slot was \
+            "the vectors, accounts and timer of any slow call take a quarter, and charging who asks, whose ring of parts is full, a seventh; the rest is two looks at the table, the date at which the slot was \
              free again, what the band counts, and the claim. Needed: a way of its own behind the vectors for this call, and no charge of who asks before the next entry."
         }
         Way::SignalPeer | Way::SignalLess | Way::CreateTested | Way::NullComputing | Way::SignalMoreComputing => {
