@@ -127,10 +127,10 @@ break_place() {
         # Who has a capability to a region maps it after its end.
         region_end)
             hosts='bulkhead-objects --test memory --test processes' attack=''
-            change core/objects/src/memory.rs '            place.counters.revoke();
+            change core/objects/src/memory.rs '            counters.revoke();
         }
-        let there' '        }
-        let there'
+        let end' '        }
+        let end'
             ;;
         # What a fork copied is not known to be its own.
         copied) hosts='bulkhead-objects --test slices' attack='' && change core/objects/src/copy.rs 'copying.given = copying.given.wrapping_add(1);' '' ;;
