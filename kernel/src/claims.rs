@@ -12,7 +12,7 @@
 mod calls;
 mod choice;
 
-use crate::rows::{band, quick};
+use crate::rows::{band, bit, quick};
 use crate::servers::Servers;
 use bulkhead_kernel_abi::boot::{Tables, TcapRow};
 use bulkhead_kernel_abi::capability::TOKEN_MASK;
@@ -66,10 +66,6 @@ pub struct Shares {
     /// First claim that the host left free, and how many each scheduler may make.
     first_made: u8,
     most_made: u8,
-}
-
-const fn bit(number: u8) -> u64 {
-    if number < 64 { 1u64.wrapping_shl(number as u32) } else { 0 }
 }
 
 /// A number of the objects as one here; those are never as large.

@@ -5,6 +5,7 @@
 //!
 //! Rejected: to ask all at each choice, which needs no notes. With 31 servers that took 4,375 instructions, and each choice paid for it.
 
+use crate::rows::bit;
 use bulkhead_kernel_abi::MAX_SERVERS;
 use bulkhead_objects::NEVER;
 use bulkhead_sched::Members;
@@ -20,10 +21,6 @@ pub(crate) struct Dry {
     grows_ticks: [u64; MAX_SERVERS],
     /// Not after the earliest of these.
     next_ticks: u64,
-}
-
-const fn bit(slot: u8) -> u64 {
-    if slot < 64 { 1u64.wrapping_shl(slot as u32) } else { 0 }
 }
 
 /// Servers that are more important than who was chosen.

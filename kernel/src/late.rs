@@ -7,6 +7,7 @@
 //! Rejected: to queue it in the position of the server that pays, as ends of components are. A server without budget would not be chosen, and a scheduler above, which may lend it
 //! some, would never hear of it.
 
+use crate::rows::bit;
 use bulkhead_kernel_abi::{MAX_SCHEDULERS, MAX_TCAPS};
 use bulkhead_sched::Members;
 use bulkhead_sched::kernel::Stint;
@@ -40,10 +41,6 @@ pub(crate) struct Untold {
     first: u8,
     /// The thread from which on one claim is told of.
     told: (u8, u16),
-}
-
-const fn bit(number: u8) -> u64 {
-    if number < 64 { 1u64.wrapping_shl(number as u32) } else { 0 }
 }
 
 fn of(servers: &[u8], number: u8) -> u8 {

@@ -9,16 +9,17 @@ use bulkhead_sched::budget::{
 };
 use bulkhead_words::{Rule, ServerFlag};
 
+/// The set of one; the empty one of a number that none is.
+pub(crate) const fn bit(number: u8) -> u64 {
+    if number < 64 { 1u64.wrapping_shl(number as u32) } else { 0 }
+}
+
 /// A row's level without budget when it has none.
 const NO_BACKGROUND: u8 = 255;
 /// Levels with budget.
 const LEVELS: u8 = 64;
 /// Chunks of a band's server whose row does not say.
 const CHUNKS: u8 = 8;
-
-const fn bit(number: u8) -> u64 {
-    if number < 64 { 1u64.wrapping_shl(number as u32) } else { 0 }
-}
 
 /// A number of a row as a slot; those are never as large.
 fn byte(number: u16) -> u8 {

@@ -15,10 +15,10 @@ mod quick;
 
 pub use quick::{LIMITS, ONE, Quick};
 
-use crate::Members;
 use crate::budget::{Anchor, MAX_PERIOD_TICKS, SporadicParameters};
 use crate::dates::{Dates, NEVER};
 use crate::kernel::{ActivateError, KernelCore};
+use crate::{Members, bit};
 
 /// Most bands of an instance.
 pub const MAX_BANDS: usize = 8;
@@ -88,11 +88,6 @@ impl<const SERVERS: usize> Default for Bands<SERVERS> {
     fn default() -> Self {
         Self::new()
     }
-}
-
-#[inline]
-const fn bit(number: u8) -> u64 {
-    1u64.wrapping_shl(number as u32)
 }
 
 impl<const SERVERS: usize> Bands<SERVERS> {

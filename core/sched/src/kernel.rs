@@ -30,6 +30,7 @@ pub use agreement::{Agreement, MAX_VETOED};
 pub use setup::ActivateError;
 pub use sleepers::Sleepers;
 
+use crate::bit;
 use crate::budget::{Budget, BudgetRule};
 use crate::dates::Dates;
 use crate::ready::{LEVELS, ReadySet};
@@ -90,11 +91,6 @@ pub struct KernelCore<const SERVERS: usize> {
     entries: [Entry; SERVERS],
     /// The levels that were reserved for each slot.
     levels_of: [u64; SERVERS],
-}
-
-#[inline]
-const fn bit(number: u8) -> u64 {
-    1u64.wrapping_shl(number as u32)
 }
 
 impl<const SERVERS: usize> KernelCore<SERVERS> {

@@ -30,8 +30,8 @@ mod vector;
 
 pub use vector::{KERNEL, MAX_NUMBER, MAX_WORDS, NO_SCHEDULER, Vector};
 
-use crate::Members;
 use crate::dates::{Dates, NEVER};
+use crate::{Members, bit};
 
 /// A claim on everything that its root has, without what is reserved for others.
 pub const ALL: u64 = u64::MAX;
@@ -183,10 +183,6 @@ pub struct Claims<const CLAIMS: usize, const SERVERS: usize> {
     reserved: [u64; SERVERS],
     /// When finite claims end.
     expiries: Dates<CLAIMS>,
-}
-
-const fn bit(number: u8) -> u64 {
-    1u64.wrapping_shl(number as u32)
 }
 
 impl<const CLAIMS: usize, const SERVERS: usize> Default for Claims<CLAIMS, SERVERS> {
