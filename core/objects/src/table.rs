@@ -13,7 +13,6 @@ use bulkhead_kernel_abi::{Capability, Code, Kind};
 
 impl Objects<'_> {
     /// Life and grant of an object.
-    #[inline(always)] // In each look-up, which needs no stack by that.
     pub(crate) fn counters(&mut self, kind: Kind, object: u16) -> Option<&mut Counters> {
         let (at, room) = (usize::from(object), &mut self.room);
         match kind {
@@ -48,31 +47,29 @@ impl Objects<'_> {
         self.room.slots.get_mut(place)
     }
 
+    /// States whether a capability still is one.
+    pub(crate) fn is_valid(&mut self, capability: &Capability) -> bool {
+        let grant = capability.kind().and_then(|kind| self.counters(kind, capability.object)).map(|one| one.grant);
+        grant == Some(capability.grant) && grant != Some(WORN)
+    }
+
     /// Looks a capability of a component up.
     pub(crate) fn find(&mut self, component: u16, slot: u64) -> Result<Capability, Code> {
         let found = self.slot(component, slot).ok_or(Code::BadCapability)?;
-        let kind = found.kind().ok_or(Code::BadCapability)?;
-        self.object_of(component, slot, kind, 0).map(|_| found)
+        if self.is_valid(&found) { Ok(found) } else { Err(Code::BadCapability) }
     }
 
-    /// Looks up which object a capability of a kind is for, with rights. With [`right::REVOKE`] alone all capabilities to it are void by that.
-    #[inline(never)]
+    /// Looks up which object a capability of a kind is for, with rights.
     pub(crate) fn object_of(&mut self, component: u16, slot: u64, kind: Kind, rights: u8) -> Result<u16, Code> {
         let place = self.index(component, slot).ok_or(Code::BadCapability)?;
         // Its fields one by one: a whole capability in an answer is copied through memory, byte by byte, which takes longer than the look-up.
         let found = self.room.slots.get(place).ok_or(Code::BadCapability)?;
         let (object, grant, has_rights) = (found.object, found.grant, found.has(rights));
-        let is_of_kind = found.kind == kind.number() && grant != WORN;
-        let counters = self.counters(kind, object).filter(|one| is_of_kind && one.grant == grant);
-        let counters = counters.ok_or(Code::BadCapability)?;
-        if !has_rights {
-            return Err(Code::Denied);
+        let is_of_kind = found.kind == kind.number() && kind != Kind::Null;
+        if !is_of_kind || grant == WORN || self.counters(kind, object).is_none_or(|one| one.grant != grant) {
+            return Err(Code::BadCapability);
         }
-        // Here and not in `revoke`, which would find them by all kinds again.
-        if rights == right::REVOKE {
-            counters.revoke();
-        }
-        Ok(object)
+        if has_rights { Ok(object) } else { Err(Code::Denied) }
     }
 
     /// The same, for who needs the rest of it as well.
@@ -137,10 +134,12 @@ impl Objects<'_> {
 
     /// Makes all other capabilities to an object void. At the end of its counter this one is void as well.
     pub(crate) fn revoke(&mut self, component: u16, slot: u64) -> Result<(), Code> {
-        let found = self.slot(component, slot).ok_or(Code::BadCapability)?;
+        let found = self.find(component, slot)?;
+        if !found.has(right::REVOKE) {
+            return Err(Code::Denied);
+        }
         let kind = found.kind().ok_or(Code::BadCapability)?;
-        self.object_of(component, slot, kind, right::REVOKE)?;
-        let grant = found.grant.saturating_add(1);
+        let grant = self.counters(kind, found.object).ok_or(Code::BadCapability)?.revoke();
         if matches!(kind, Kind::Call | Kind::Table | Kind::Component)
             && let Some(component) = self.component_mut(found.object)
         {
@@ -156,7 +155,7 @@ impl Objects<'_> {
     pub(crate) fn read_slot(&mut self, component: u16, table: u64, slot: u64) -> Result<[u64; 3], Code> {
         let table = self.table(component, table, right::READ)?;
         let there = self.slot(table, slot).ok_or(Code::BadArgument)?;
-        let is_void = there.kind != Kind::Null.number() && self.find(table, slot).is_err();
+        let is_void = there.kind != Kind::Null.number() && !self.is_valid(&there);
         Ok([u64::from(there.kind), u64::from(there.rights), u64::from(is_void)])
     }
 }
