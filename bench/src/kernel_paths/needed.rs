@@ -53,8 +53,8 @@ fn of_way(way: Way) -> Option<&'static str> {
              that of any entry. Needed: the one who wakes is known to be more important, so it is the choice."
         }
         Way::Switch => {
-            "the three slots are looked up one after the other and each is checked and counted as any call's (`switch`, `object_of`, `counters`); then the receiver's claim is made the server's number \
-             again and the claims are asked. Needed: a scheduler keeps objects and claim of its last `switch`, valid as long as token and grants are; and no date moves when the server stays."
+            "the three slots are looked up one after the other and each is checked and counted as any call's (`switch`, `object_of`, `counters`), and charge, entry, exit and timer are those of any call. Needed: a \
+             scheduler keeps the objects of its last `switch`, valid as long as token and grants are; and no charge and no date when the server stays, so that the next entry charges both threads."
         }
         Way::Interrupt => {
             "two charges and two looks for the next date: the victim is charged up to the entry, the top half is charged to the driver's server, and each files dates. Needed: one charge from the instant of \
@@ -73,12 +73,10 @@ fn of_way(way: Way) -> Option<&'static str> {
              without the general `charge` and `place`; and two levels of the queue decide who follows."
         }
         Way::Delegate => {
-            "vectors are joined word by word in a copy that is cleared first, both claims are looked for by scheduler, and afterwards the server is charged and its dates filed as if its budget had changed. Needed: \
-             a gift between claims whose vectors are equal joins nothing, and a server whose own claim keeps its number files nothing."
+            "the way in and out is that of any call, both claims are looked for by scheduler, and afterwards the server is charged and its dates filed as if its budget had changed. Needed: a server whose own claim \
+             keeps its number files nothing, and a way of its own behind the vectors."
         }
-        Way::DelegateAll => {
-            "what `kernel.delegate` needs, and a join of 16 sorted words in about 10 instructions each; now it takes more than 30, by closures that compare scheduler and number apart."
-        }
+        Way::DelegateAll => "what `kernel.delegate` needs; two vectors of 16 equal words are compared in 84.",
         Way::Create => {
             "the vectors, accounts and timer of any slow call take a quarter, and charging who asks, whose ring of parts is full, a seventh; the rest is two looks at the table, the date at which the slot was \
              free again, what the band counts, and the claim. Needed: a way of its own behind the vectors for this call, and no charge of who asks before the next entry."

@@ -15,10 +15,10 @@ mod quick;
 
 pub use quick::{LIMITS, ONE, Quick};
 
+use crate::Members;
 use crate::budget::{Anchor, MAX_PERIOD_TICKS, SporadicParameters};
 use crate::dates::{Dates, NEVER};
-use crate::kernel::{ActivateError, KernelCore};
-use crate::{Members, bit};
+use crate::kernel::{ActivateError, KernelCore, bit};
 
 /// Most bands of an instance.
 pub const MAX_BANDS: usize = 8;

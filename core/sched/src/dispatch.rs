@@ -38,12 +38,12 @@ mod setup;
 pub use decision::{Choice, Decision};
 pub use setup::SetupError;
 
+use crate::Members;
 use crate::budget::{Budget, BudgetRule};
 use crate::cyclic::{CyclicTable, Slot};
 use crate::dates::Dates;
 use crate::ready::{LEVELS, ReadySet};
 use crate::server::{Gate, Server};
-use crate::{Members, bit};
 
 /// Most priorities of a core that have a quantum.
 pub const MAX_QUANTA: usize = 8;
@@ -208,6 +208,11 @@ pub struct Core<const SERVERS: usize, const VCPUS: usize> {
     turn_of: [u8; LEVELS],
     turns: [Turn; MAX_QUANTA],
     table: Option<CyclicTable>,
+}
+
+#[inline]
+const fn bit(number: u8) -> u64 {
+    1u64.wrapping_shl(number as u32)
 }
 
 impl<const SERVERS: usize, const VCPUS: usize> Core<SERVERS, VCPUS> {

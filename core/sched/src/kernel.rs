@@ -30,7 +30,6 @@ pub use agreement::{Agreement, MAX_VETOED};
 pub use setup::ActivateError;
 pub use sleepers::Sleepers;
 
-use crate::bit;
 use crate::budget::{Budget, BudgetRule};
 use crate::dates::Dates;
 use crate::ready::{LEVELS, ReadySet};
@@ -91,6 +90,12 @@ pub struct KernelCore<const SERVERS: usize> {
     entries: [Entry; SERVERS],
     /// The levels that were reserved for each slot.
     levels_of: [u64; SERVERS],
+}
+
+/// The set of one.
+#[inline]
+pub(crate) const fn bit(number: u8) -> u64 {
+    1u64.wrapping_shl(number as u32)
 }
 
 impl<const SERVERS: usize> KernelCore<SERVERS> {

@@ -56,12 +56,6 @@ const fn within<const COUNT: usize>(place: usize) -> usize {
     place & COUNT.wrapping_sub(1)
 }
 
-/// The set of one.
-#[inline]
-const fn bit(number: u8) -> u64 {
-    1u64.wrapping_shl(number as u32)
-}
-
 /// The numbers of the bits that are set, from the lowest on: of a set that is one word. No shift by a number: the compiler could not
 /// see that it is in range.
 #[derive(Clone, Copy, Debug)]

@@ -30,8 +30,9 @@ mod vector;
 
 pub use vector::{KERNEL, MAX_NUMBER, MAX_WORDS, NO_SCHEDULER, Vector};
 
+use crate::Members;
 use crate::dates::{Dates, NEVER};
-use crate::{Members, bit};
+use crate::kernel::bit;
 
 /// A claim on everything that its root has, without what is reserved for others.
 pub const ALL: u64 = u64::MAX;
