@@ -54,8 +54,7 @@ impl Agreement {
         now: u64,
     ) -> Next {
         core.advance(now);
-        let running = core.running();
-        let mut holder = if core.can_go_on() { protects(core, claims, &position, running, now) } else { None };
+        let mut holder = core.goes_on().and_then(|stint| protects(core, claims, &position, stint, now));
         if core.vetoed() != 0 && holder != self.protected {
             review(core, claims, &position, holder, now);
         }

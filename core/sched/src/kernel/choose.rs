@@ -38,11 +38,12 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         self.deadline_ticks = 0;
     }
 
-    /// States whether who runs could go on with budget.
+    /// Who runs, if it could go on with budget, at the level that it has now: that of a server for others changes with their requests.
     #[must_use]
-    pub(super) fn can_go_on(&self) -> bool {
-        let running = self.running;
-        !running.is_background() && self.ready.level(running.server()) == Some(running.level())
+    pub(super) fn goes_on(&self) -> Option<Stint> {
+        let slot = self.running.server();
+        let level = self.ready.level(slot).filter(|_| !self.running.is_background())?;
+        Some(Stint::new(slot, slot, level, false))
     }
 
     /// The choice when the accounts are up to date.
