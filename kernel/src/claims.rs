@@ -214,6 +214,7 @@ impl Servers<'_> {
         if let Some(place) = self.room.shares.state.positions.get_mut(usize::from(slot)) {
             *place = claim;
         }
+        self.room.core.runs_on_another(self.now_ticks(), slot);
         if self.claim_asks(claim) {
             self.room.shares.state.dry.remove(slot);
             // Somebody else is in the position of a server that asks already.

@@ -5,7 +5,7 @@ mod support;
 
 use bulkhead_sched::budget::{Anchor, Budget, Client, Pibs, PibsRule, Share, Sporadic, SporadicParameters};
 use bulkhead_sched::kernel::{Agreement, KernelCore, Stint};
-use bulkhead_sched::tcap::{Claims, KERNEL};
+use bulkhead_sched::tcap::{ALL, Claims, KERNEL};
 use support::random::{Random, check};
 
 const SLOTS: u8 = 8;
@@ -66,6 +66,10 @@ impl World {
             for _ in 0..random.below(3) {
                 let _ = claims.pass_through(slot, scheduler(random), random.within(1, 4));
             }
+            let other = slot + SLOTS;
+            claims.create(other, scheduler(random), random.within(1, 4)).expect("free");
+            let root = core.root(slot, 0).expect("it is active");
+            claims.delegate(other, slot, ALL, 0, &root, 0).expect("it has all");
         }
         let positions = core::array::from_fn(|slot| slot as u8);
         Self { core, claims, agreement: Agreement::new(), positions, unlimited, of_clients, now: 0 }
@@ -155,6 +159,11 @@ impl World {
         match random.below(10) {
             0..=3 => self.core.wake(now, slot),
             4 | 5 => self.core.block(now, slot),
+            7 => {
+                let place = &mut self.positions[usize::from(slot)];
+                *place = if *place == slot { slot + SLOTS } else { slot };
+                self.core.runs_on_another(now, slot);
+            }
             6 if random.below(4) == 0 => drop(self.core.retire(now, slot)),
             8 | 9 if self.of_clients >> slot & 1 != 0 => {
                 let client = random.index(2);

@@ -242,6 +242,14 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         self.lift_others(now, |_, _| false);
     }
 
+    /// A server runs on another claim from `now` on, if it is chosen: if it is passed over, that was the word of a scheduler against the one before.
+    #[inline]
+    pub fn runs_on_another(&mut self, now: u64, slot: u8) {
+        if self.vetoed & bit(slot) != 0 {
+            self.lift_others(now, |other, _| other != slot);
+        }
+    }
+
     /// Passes nobody over any more but who has budget and stays so: `stays` is asked with slot and level.
     pub(super) fn lift_others(&mut self, now: u64, stays: impl Fn(u8, u8) -> bool) {
         self.deadline_ticks = 0;
