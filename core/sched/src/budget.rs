@@ -175,6 +175,16 @@ impl Budget {
         }
     }
 
+    /// A plain rule has something to use.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    #[inline(always)]
+    pub(crate) const fn is_back_plain(&self, now: u64) -> bool {
+        match self {
+            Self::Sporadic(rule) => rule.is_due(now),
+            _ => true,
+        }
+    }
+
     /// [`BudgetRule::charge`] of a plain rule; returns false, and charges nothing, when that takes the long way.
     #[inline(always)]
     pub(crate) fn charge_plain(&mut self, used_ticks: u64) -> bool {

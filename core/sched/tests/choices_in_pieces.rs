@@ -156,9 +156,13 @@ impl World {
     /// Something happens at this instant.
     fn event(&mut self, random: &mut Random) {
         let (now, slot) = (self.now, random.below(SLOTS.into()) as u8);
-        match random.below(10) {
+        match random.below(11) {
             0..=3 => self.core.wake(now, slot),
             4 | 5 => self.core.block(now, slot),
+            10 if self.core.running() != Stint::IDLE => {
+                self.now += random.within(1, 3);
+                self.core.charge_for(self.now, slot);
+            }
             7 => {
                 let place = &mut self.positions[usize::from(slot)];
                 *place = if *place == slot { slot + SLOTS } else { slot };

@@ -393,6 +393,13 @@ impl Sporadic {
         !self.lags(now)
     }
 
+    /// Something is usable.
+    #[cfg(any(not(target_os = "none"), feature = "kernel"))]
+    #[inline(always)]
+    pub(crate) const fn is_due(&self, now: u64) -> bool {
+        self.head.date_ticks <= now
+    }
+
     /// What is usable in one piece, for a caller that knows that it is due.
     #[inline(always)]
     pub(crate) const fn due_ticks(&self) -> u64 {

@@ -76,7 +76,13 @@ impl<const SERVERS: usize> KernelCore<SERVERS> {
         }
         for _ in 0..at_most {
             let Some(slot) = self.dates.due(now) else { break };
-            if self.plain & bit(slot) != 0 { self.replenish(slot) } else { self.place(slot, now) }
+            let is_back = |entry: &Entry| entry.budget.is_back_plain(now);
+            if self.plain & bit(slot) != 0 && self.entry(slot).is_some_and(is_back) {
+                self.replenish(slot);
+            } else {
+                // It may have been charged since its date was filed, as it ran until the choice behind the end of its budget.
+                self.place(slot, now);
+            }
         }
         self.quiet_until_ticks = self.dates.earliest();
     }
