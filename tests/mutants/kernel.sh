@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -16,6 +16,12 @@ break_place() {
         elsewhere) hosts='bulkhead-objects --test notifications' attack='' && change core/objects/src/binding.rs 'if binding.server != server {' 'if false && binding.server != server {' ;;
         # Who runs stays as it was chosen when its budget is used up or came back.
         stays) hosts='bulkhead-sched --test kernel_search' attack='' && change core/sched/src/kernel/events.rs 'let stays = left_ticks != 0' 'let stays = true || left_ticks != 0' ;;
+        # Who runs keeps nobody away when its level has changed since it was chosen.
+        holds) hosts='bulkhead-sched --test choices_in_pieces' attack='' && change core/sched/src/kernel/choose.rs '.filter(|_| !self.running.is_background())?' '.filter(|level| !self.running.is_background() \&\& *level == self.running.level())?' ;;
+        # A budget comes back at the date that was filed, though it was charged since.
+        early) hosts='bulkhead-sched --test choices_in_pieces' attack='' && change core/sched/src/budget.rs 'Self::Sporadic(rule) => rule.is_due(now),' 'Self::Sporadic(rule) => rule.is_due(now) || true,' ;;
+        # A signal wakes a thread where it was bound when its wait began.
+        rebound) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/calls.rs '(scheduler, tcap, tcap, NONE)' '(scheduler, tcap, tcap, one.waits_on)' ;;
         # A full ring joins a part to its last chunk as if that were due later than it is.
         delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last.amount_ticks)' 'again.date_ticks' ;;
         # A capability that was revoked is used.
