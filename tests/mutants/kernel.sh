@@ -17,7 +17,7 @@ break_place() {
         # Who runs stays as it was chosen when its budget is used up or came back.
         stays) hosts='bulkhead-sched --test kernel_search' attack='' && change core/sched/src/kernel/events.rs 'let stays = left_ticks != 0' 'let stays = true || left_ticks != 0' ;;
         # Who runs keeps nobody away when its level has changed since it was chosen.
-        holds) hosts='bulkhead-sched --test choices_in_pieces' attack='' && change core/sched/src/kernel/choose.rs '.filter(|_| !self.running.is_background())?' '.filter(|level| !self.running.is_background() \&\& *level == self.running.level())?' ;;
+        holds) hosts='bulkhead-sched --test choices_in_pieces' attack='' && change core/sched/src/kernel/choose.rs '.filter(|_| !self.running.is_background())?' '.filter(|level| !self.running.is_background() && *level == self.running.level())?' ;;
         # A budget comes back at the date that was filed, though it was charged since.
         early) hosts='bulkhead-sched --test choices_in_pieces' attack='' && change core/sched/src/budget.rs 'Self::Sporadic(rule) => rule.is_due(now),' 'Self::Sporadic(rule) => rule.is_due(now) || true,' ;;
         # A signal wakes a thread where it was bound when its wait began.
