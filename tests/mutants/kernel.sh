@@ -40,7 +40,7 @@ break_place() {
         # A copy of a capability has more rights than its source.
         rights) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'source.rights & rights as u8' 'rights as u8' ;;
         # What a callee left is in its caller's registers.
-        scratch) hosts='bulkhead-objects --test calls' && change core/objects/src/invoke.rs '*register = 0;' 'let _ = register;' ;;
+        scratch) hosts='bulkhead-objects --test calls' && change core/objects/src/invoke.rs '(self.x[9], self.x[10], self.x[11], self.x[12], self.x[13]) = (0, 0, 0, 0, 0);' '' ;;
         # A thread finds another one's TPIDR_EL0.
         thread_word) change $vectors '    msr     TPIDR_EL0, x3 ' '    nop ' ;;
         # A thread finds another one's flags.
@@ -175,18 +175,20 @@ break_place() {
         if world.is_interrupted() {' '    while world.give_back(now) {
         if false {' ;;
         # So are claims on a server that ends.
-        drops) hosts='bulkhead-objects --test time' attack='' && change core/objects/src/time.rs '        while world.drop_claim(server) {
-            if world.is_interrupted() {' '        while world.drop_claim(server) {
+        drops) hosts='bulkhead-objects --test time' attack='' && change core/objects/src/time.rs '        while has_others && world.drop_claim(server) {
+            if world.is_interrupted() {' '        while has_others && world.drop_claim(server) {
             if false {' ;;
         # All who are awake on a claim that ended are told at once.
-        tells) attack=hostile::swarm && change kernel/src/lib.rs 'if may_look && self.outside' 'if false && self.outside' ;;
+        tells) attack=hostile::swarm && change kernel/src/lib.rs 'if self.outside.machine.is_interrupted() {
+                self.has_looked = true;' 'if false {
+                self.has_looked = true;' ;;
         # All claims that are due expire at one entry.
         expires) attack=hostile::swarm && change kernel/src/claims.rs '        // One at an entry: as many' '        while self.room.shares.claims.next_expiry_ticks() <= self.now_ticks() { self.expire_next(); }
         // One at an entry: as many' ;;
         # The choice behind a call belongs to its passage.
         looks) attack=hostile::swarm && change kernel/src/lib.rs '        if self.outside.machine.is_interrupted() {
-            self.account();' '        if false {
-            self.account();' ;;
+            self.account_and_take();' '        if false {
+            self.account_and_take();' ;;
         # A scheduler above is not told of who is awake below.
         above) hosts='bulkhead-objects --test schedulers_above' attack='' && change core/objects/src/events.rs 'world.tell_parent_later(scheduler, server);' 'let _ = server;' ;;
         # It is told of one that waits again.
@@ -198,7 +200,7 @@ break_place() {
         # Who is given time of another server is not asked.
         given) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims.rs 'if state.position(slot) == claim {' 'if state.position(slot) == claim && false {' ;;
         # One choice takes out all who have no time left.
-        dries) attack=hostile::swarm && change kernel/src/claims/choice.rs 'DRY_UP_AT_ONCE: usize = 2' 'DRY_UP_AT_ONCE: usize = 64' ;;
+        dries) attack=hostile::swarm && change kernel/src/claims/choice.rs 'DRY_UP_AT_ONCE: usize = 1' 'DRY_UP_AT_ONCE: usize = 64' ;;
         # A date of somebody more important is not seen while the timer is off.
         blind) hosts='bulkhead-kernel --test time' attack='' && change kernel/src/lib.rs 'passed.is_none_or(|passed| due < passed)' 'passed.is_none_or(|passed| due < passed) && false' ;;
         # What is done behind an interrupt that waited at a call is not the call.
