@@ -44,9 +44,10 @@ pub fn vcpu() -> u32 {
 /// Returns the pointer, about which the compiler knows nothing from here on. Where it knows that a method's object is a static, it reaches each field by an address of its own,
 /// in two instructions instead of one, and cannot load two at once.
 #[must_use]
-#[inline(always)]
+#[inline(always)] // A call would pass a pointer of which it knows.
 pub fn opaque<T>(pointer: *mut T) -> *mut T {
     let mut same = pointer;
+    // An empty block, since the compiler does not look into one.
     // SAFETY: no instruction at all; the register keeps the address and where it is from.
     unsafe { asm!("/* {} */", inout(reg) same, options(pure, readonly, nostack, preserves_flags)) };
     same
