@@ -117,8 +117,9 @@ impl Objects<'_> {
         }
     }
 
+    /// The same without the short way of the usual cases, which a test compares with it.
     #[inline(never)]
-    fn send_in_full<W: World>(&mut self, world: &mut W, end_point: u16, bits: u64) {
+    pub fn send_in_full<W: World>(&mut self, world: &mut W, end_point: u16, bits: u64) {
         let Some(one) = self.room.end_points.get_mut(usize::from(end_point)) else { return };
         one.bits |= bits;
         one.count = one.count.saturating_add(1);

@@ -257,15 +257,15 @@ fn a_usual_signal_is_a_signal() {
                 for _ in 0..30 {
                     let (end_point, bits) = (below(6) as u16, below(4));
                     if below(3) == 0 {
-                        short.objects.send(&mut short.world, end_point, bits);
-                        let notified = long.objects.notify(end_point, bits, |tcap| long.world.root(tcap));
+                        long.objects.send_in_full(&mut long.world, end_point, bits);
+                        let notified = short.objects.notify(end_point, bits, |tcap| short.world.root(tcap));
                         usual[notified_index(notified)] += 1;
                         match notified {
-                            Notified::Otherwise => long.objects.send(&mut long.world, end_point, bits),
+                            Notified::Otherwise => short.objects.send_in_full(&mut short.world, end_point, bits),
                             Notified::First(server) => {
                                 let tcap =
-                                    long.objects.room().servers[usize::from(server)].next.map_or(0, |pair| pair.tcap);
-                                long.world.filled(server, tcap, 0);
+                                    short.objects.room().servers[usize::from(server)].next.map_or(0, |pair| pair.tcap);
+                                short.world.filled(server, tcap, 0);
                             }
                             _ => {}
                         }
