@@ -301,7 +301,7 @@ impl Servers<'_> {
     }
 
     /// The number that `switch` gave is over, unless this claim has it.
-    fn end_number(&mut self, slot: u8, claim: u8) {
+    pub(super) fn end_number(&mut self, slot: u8, claim: u8) {
         let Some(place) = self.room.shares.state.numbered.get_mut(usize::from(slot)) else { return };
         let (numbered, scheduler) = *place;
         if numbered == NOBODY || numbered == claim {

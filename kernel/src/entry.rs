@@ -231,6 +231,15 @@ extern "C" fn bulkhead_kernel_signal(capability: u64, word: u64) -> u64 {
     kernel.signal((capability >> 16) as u16, (capability >> 32) as u32, word) as u64
 }
 
+/// Rust end of the vectors for a `switch`: the registers of the thread that runs next; null, with nothing done, if that is not the usual case.
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_exchange() -> *mut Registers {
+    // SAFETY: as for `bulkhead_kernel_enter`.
+    let kernel = unsafe { (*cpu::opaque(KERNEL.0.get())).assume_init_mut() };
+    let next = kernel.exchange();
+    next.map_or(core::ptr::null_mut(), |next| registers(kernel, next))
+}
+
 /// The thread that sent is stored: returns the registers of the one that runs next.
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_kernel_switch() -> *mut Registers {

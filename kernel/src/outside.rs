@@ -159,6 +159,14 @@ impl<M: KernelMachine> Time for Outside<'_, M> {
         self.servers.set_number(tcap, scheduler, priority)
     }
 
+    fn exchange(&mut self, server: u16, claims: [u16; 2], number: (u16, u64), now: u64) -> bool {
+        self.servers.exchange(server, claims, number, now)
+    }
+
+    fn hand_over(&mut self, server: u16, claims: [u16; 2], now: u64) -> Option<bool> {
+        self.servers.hand_over(server, claims, now)
+    }
+
     fn set_date(&mut self, server: u16, date_ticks: u64) {
         self.servers.set_date(server, date_ticks);
     }

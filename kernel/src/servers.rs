@@ -86,6 +86,11 @@ impl<'a> Servers<'a> {
         self.now_ticks
     }
 
+    /// A thread and a claim were told what they used up to now; the server itself is charged with the next report.
+    pub(crate) const fn accounts_are_right_until(&mut self, now: u64) {
+        self.now_ticks = now;
+    }
+
     /// Charges who ran up to `now`; returns the time since the last report. What is used up by that is in [`Self::take_exhausted`].
     pub(crate) fn advance(&mut self, now: u64) -> u64 {
         let _ = self.room.core.bring_back(now, BACK_AT_ONCE);
@@ -164,6 +169,16 @@ impl<'a> Servers<'a> {
         let next = self.room.core.standing().filter(|next| next.stint == self.chosen)?;
         let stands = self.leaver == Stint::IDLE && (!self.divides || self.claim_stands(next.stint));
         stands.then_some(next)
+    }
+
+    /// The date for which the timer was set while who was chosen last runs on; another one if a sleeper's has changed since, or the time-out of a `switch`.
+    #[inline]
+    pub(crate) fn dates_again(&mut self, dates_ticks: u64) -> u64 {
+        if self.asleep.is_some() {
+            return dates_ticks;
+        }
+        let deadline_ticks = self.room.core.standing().map_or(dates_ticks, |next| next.deadline_ticks);
+        self.next_date_ticks(Next { stint: self.chosen, deadline_ticks })
     }
 
     /// Chooses which server runs from this entry on.

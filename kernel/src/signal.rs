@@ -23,6 +23,7 @@ impl<M: KernelMachine> Kernel<'_, M> {
     pub fn signal(&mut self, end_point: u16, grant: u32, bits: u64) -> Signal {
         // Where schedulers may have a word in it, nobody is known to wait without them.
         match self.objects.notify_by(end_point, grant, bits, |_| None) {
+            Notified::Otherwise if self.outside.servers.divides => self.signal_held(end_point, grant, bits),
             Notified::Otherwise => Signal::All,
             Notified::Nobody | Notified::Behind(_, false) => Signal::Nothing,
             Notified::Behind(_, true) => {
@@ -54,8 +55,13 @@ impl<M: KernelMachine> Kernel<'_, M> {
         }
     }
 
-    /// Charges the sender, whose registers are stored, up to the signal, and chooses who runs.
+    /// Charges the sender, whose registers are stored, up to the signal, and chooses who runs; or that is known already.
     pub fn switch(&mut self) -> Next {
+        if core::mem::take(&mut self.is_exchanged)
+            && let Some(thread) = self.objects.running()
+        {
+            return Next::Thread(thread);
+        }
         let ticks = self.outside.servers.settle();
         self.count(ticks);
         let next = self.choose();

@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token over_limit moved uncharged due word"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -24,6 +24,18 @@ break_place() {
         rebound) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/calls.rs '(scheduler, tcap, tcap, NONE)' '(scheduler, tcap, tcap, one.waits_on)' ;;
         # A full ring joins a part to its last chunk as if that were due later than it is.
         delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last.amount_ticks)' 'again.date_ticks' ;;
+        # A scheduler that does not know of an event says who runs, by the short way of a `switch`.
+        stale_token) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/exchange.rs 'one.token == token && ' '' ;;
+        # A thread whose limit is over gives the core away, and nobody is told.
+        over_limit) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/exchange.rs 'caller.own_ticks() > ticks && ' '' ;;
+        # A thread of another server takes a place on this one.
+        moved) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/exchange.rs ' || target.server != server' '' ;;
+        # Who comes is charged for who left.
+        uncharged) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/claims/choice.rs '        self.accounts_are_right_until(now);' '' ;;
+        # What a time-out of `switch` says is not in the timer.
+        due) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/exchange.rs '        self.dates_ticks = self.outside.servers.dates_again(self.dates_ticks);' '' ;;
+        # A less important thread takes the core by a notification.
+        word) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/claims/choice.rs 'to == from || self.room.shares.claims.agree(to, from)' 'true' ;;
         # A capability that was revoked is used.
         grant) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'grant == Some(capability.grant) && grant != Some(WORN)' 'grant.is_some()' ;;
         # A thread continues in a component that was ended since.
@@ -98,7 +110,7 @@ break_place() {
         # Who waits for the end of a reservation is not looked at while the choice stands.
         dry) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims/choice.rs 'state.dry.all() | self.room' 'self.room' ;;
         # Nor is who was passed over.
-        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims/choice.rs 'state.dry.all() | self.room.core.vetoed() != 0' 'state.dry.all() != 0' ;;
+        passed_over) hosts='bulkhead-kernel --test claims' attack='' && change kernel/src/claims/choice.rs 'state.dry.all() | self.room.core.vetoed() == 0' 'state.dry.all() == 0' ;;
         # A thread is not looked at for dead levels though a component has ended.
         ends) hosts='bulkhead-objects --test unwinding' attack='' && change core/objects/src/unwind.rs '        self.ends = self.ends.wrapping_add(1);' '' ;;
         # What was handed on can be used by its giver as well.

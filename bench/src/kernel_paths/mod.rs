@@ -112,7 +112,7 @@ const fn measured(row: &'static str, way: Way, own: u64) -> Measured {
 }
 
 /// In the order of the rows.
-const ALL: [Measured; 16] = [
+const ALL: [Measured; 18] = [
     measured("kernel.signal_peer", Way::SignalPeer, 2),
     measured("kernel.signal_less", Way::SignalLess, 2),
     measured("kernel.signal_held", Way::SignalHeld, 3),
@@ -126,6 +126,8 @@ const ALL: [Measured; 16] = [
     measured("kernel.delegate_all", Way::DelegateAll, 2),
     measured("kernel.create", Way::Create, 2),
     measured("kernel.create_tested", Way::CreateTested, 2),
+    measured("kernel.signal_divided", Way::SignalDivided, 3),
+    measured("kernel.switch_divided", Way::SwitchDivided, 3),
     measured("kernel.null_call_computing", Way::NullComputing, 2),
     measured("kernel.signal_more_computing", Way::SignalMoreComputing, 3),
     Measured { row: "kernel.fork_64k", path: Path::Fork, own: 0 },

@@ -45,16 +45,17 @@ pub(super) fn needed(path: Path) -> Option<&'static str> {
 fn of_way(way: Way) -> Option<&'static str> {
     Some(match way {
         Way::SignalHeld => {
-            "no path in common with a choice. The server stays the same, but the path charges it, tells the scheduler by an event, asks every claim and chooses as if anybody could be next. Needed: whether the \
-             receiver's claim outranks the running one is one comparison; if it does, the thread is exchanged in the same server, and charge, event and timer are left to the next entry."
+            "fewer looks at what is known. Nothing is charged and nobody is chosen any more; what is left finds the thread twice (in the vectors' short way of a notification and again here), asks for the scheduler's \
+             server, compares two vectors word by word, and stores and loads all registers. Needed: a wait that knows its scheduler from its beginning on, as `waits_on` knows a server, and one word that says that \
+             two claims have nothing but their own scheduler in common."
         }
         Way::SignalMore => {
             "charge, wake and choice as one passage of 150, as the issue says: `settle`, `advance`, `signal` and `choose` each find the server and the date again, and the way out is \
              that of any entry. Needed: the one who wakes is known to be more important, so it is the choice."
         }
         Way::Switch => {
-            "the three slots are looked up one after the other and each is checked and counted as any call's (`switch`, `object_of`, `counters`), and charge, entry, exit and timer are those of any call. Needed: a \
-             scheduler keeps the objects of its last `switch`, valid as long as token and grants are; and no charge and no date when the server stays, so that the next entry charges both threads."
+            "the three slots are looked up one after the other, and the number of the claim is set and that of the one before ended. Nothing is charged and nobody is chosen any more. Needed: a scheduler keeps the \
+             objects of its last `switch`, valid as long as token and grants are, and a place for the number beside the position instead of in two claims."
         }
         Way::Interrupt => {
             "two charges and two looks for the next date: the victim is charged up to the entry, the top half is charged to the driver's server, and each files dates. Needed: one charge from the instant of \
@@ -81,9 +82,13 @@ fn of_way(way: Way) -> Option<&'static str> {
             "the vectors, accounts and timer of any slow call take a quarter, and charging who asks, whose ring of parts is full, a seventh; the rest is two looks at the table, the date at which the slot was \
              free again, what the band counts, and the claim. Needed: a way of its own behind the vectors for this call, and no charge of who asks before the next entry."
         }
-        Way::SignalPeer | Way::SignalLess | Way::CreateTested | Way::NullComputing | Way::SignalMoreComputing => {
-            return None;
-        }
+        Way::SignalPeer
+        | Way::SignalLess
+        | Way::CreateTested
+        | Way::SignalDivided
+        | Way::SwitchDivided
+        | Way::NullComputing
+        | Way::SignalMoreComputing => return None,
     })
 }
 
@@ -107,6 +112,6 @@ mod tests {
             assert_eq!(ALL.iter().filter(|one| one.path == Path::Way(way)).count(), 1, "{way:?}");
         }
         assert!(ALL.iter().all(|one| crate::rows::all().any(|row| row.name == one.row)));
-        assert_eq!(ALL.iter().filter(|one| needed(one.path).is_none()).count(), 6);
+        assert_eq!(ALL.iter().filter(|one| needed(one.path).is_none()).count(), 8);
     }
 }

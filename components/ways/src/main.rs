@@ -56,6 +56,8 @@ const COMPUTES: u64 = 17;
 const COMPUTES_AND_SENDS: u64 = 18;
 /// Is that one.
 const ANSWERS_AND_COMPUTES: u64 = 19;
+/// Is the scheduler of the two others, and a part of their server's time is for somebody else.
+const DIVIDES_AND_SCHEDULES: u64 = 20;
 
 /// When the one who is counted from ran last.
 static FROM: AtomicU64 = AtomicU64::new(0);
@@ -83,6 +85,10 @@ fn main(argument: u64) {
         COMES_BACK => looks::count("came_back", times),
         FOLLOWS => looks::count("used_up", times),
         SCHEDULES => scheduled::schedule(),
+        DIVIDES_AND_SCHEDULES => {
+            scheduled::divide();
+            scheduled::schedule();
+        }
         SWITCHES => scheduled::switch(times, 0),
         SWITCHES_BACK => scheduled::switch(times, 1),
         DELEGATES => calls::delegate(times, 1),

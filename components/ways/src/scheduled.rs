@@ -1,7 +1,7 @@
 //! A server that a scheduler in user space holds: the scheduler, which is as short as one can be, and threads that give the core to each other by `switch`.
 
 use bulkhead_component::range::Range;
-use bulkhead_component::{Code, call, schedule};
+use bulkhead_component::{Code, call, println, schedule};
 use bulkhead_kernel_abi::call::Call;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +11,11 @@ use crate::FROM;
 /// The scheduler, and the first of the two threads, which have labels 0 and 1.
 const SCHEDULER: u64 = 5;
 const THREADS: u64 = 6;
+/// The server's own claim, and one without time.
+const CLAIM_OF_SERVER: u64 = 8;
+const CLAIM_OF_NOBODY: u64 = 9;
+/// As little as can be, of a server whose budget never ends.
+const DIVIDED_TICKS: u64 = 10_000;
 /// What an event says.
 const CAN_RUN: u8 = 1;
 const WAITS: u8 = 2;
@@ -91,5 +96,12 @@ pub(crate) fn switch(times: u64, me: u64) {
     }
     if me == 0 {
         range.print("switch");
+    }
+}
+
+/// Gives a part of the server's time to a claim on which nobody runs.
+pub(crate) fn divide() {
+    if let Err(code) = schedule::delegate(CLAIM_OF_NOBODY, CLAIM_OF_SERVER, DIVIDED_TICKS, 0, false) {
+        println!("a part of the time was refused: {code:?}");
     }
 }

@@ -118,7 +118,7 @@ impl Objects<'_> {
     #[must_use]
     pub fn left_ticks(&self) -> u64 {
         let Some(one) = self.thread(self.running) else { return NEVER };
-        let limit_ticks = if one.limit_end_point == NONE { NEVER } else { one.limit_ticks };
+        let limit_ticks = one.own_ticks();
         let Some(position) = self.room.servers.get(usize::from(one.server)) else { return limit_ticks };
         // Nobody waits for the end of the only one's turn.
         if position.quantum_ticks == 0 || position.ready.first() == position.ready.last() {

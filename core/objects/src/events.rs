@@ -73,7 +73,7 @@ impl Objects<'_> {
     }
 
     /// Puts a thread's record into a scheduler's list; false when there is no such scheduler.
-    fn record(&mut self, thread: u16, what: u8, scheduler: u16) -> bool {
+    pub(crate) fn record(&mut self, thread: u16, what: u8, scheduler: u16) -> bool {
         let Some(one) = self.room.schedulers.get(usize::from(scheduler)) else { return false };
         // Nobody schedules itself: it would have work for ever.
         if one.thread == thread {

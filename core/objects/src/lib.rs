@@ -54,6 +54,7 @@ mod dates;
 mod endpoint;
 mod ends;
 mod events;
+mod exchange;
 mod invoke;
 mod memory;
 mod position;

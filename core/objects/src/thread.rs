@@ -263,6 +263,12 @@ impl Thread {
         self.state == ThreadState::Ready && !self.is_suspended
     }
 
+    /// What is left of its limit; all ones without one.
+    #[inline(always)] // On the way of each entry.
+    pub(crate) const fn own_ticks(&self) -> u64 {
+        if self.limit_end_point == NONE { NEVER } else { self.limit_ticks }
+    }
+
     /// It waits for this end point, and is not suspended.
     #[inline(always)] // On the way of each signal, which is counted.
     pub(crate) fn waits_for(&self, end_point: u16) -> bool {

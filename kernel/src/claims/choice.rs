@@ -1,6 +1,6 @@
 //! The choice of an instance with schedulers: what is told before, who has a word in it, how many it may find without time, and until when it stands (CH-23, CH-60).
 
-use super::{NOBODY, Servers};
+use super::{NOBODY, Servers, ShareRoom, byte};
 use crate::late::Late;
 use bulkhead_kernel_abi::boot::ServerRow;
 use bulkhead_objects::NEVER;
@@ -62,14 +62,78 @@ impl Servers<'_> {
         self.room.shares.claims.claim(claim).is_some_and(|one| one.root() == Some(server))
     }
 
-    /// Who was chosen last may go on as far as claims say: nobody is passed over or waits for what a claim may have, and time can be used through its own.
+    /// Who was chosen last may go on as far as claims say: time can be used through its own.
     pub(crate) fn claim_stands(&mut self, stint: Stint) -> bool {
+        self.nobody_has_a_word() && self.charge_through(self.room.shares.state.position(stint.server()))
+    }
+
+    /// Nobody is passed over, or waits for what a claim may have, or is to be told.
+    #[inline(always)] // The same.
+    fn nobody_has_a_word(&self) -> bool {
         let state = &self.room.shares.state;
-        let claim = state.position(stint.server());
-        if state.dry.all() | self.room.core.vetoed() != 0 || !state.untold.is_empty() {
-            return false;
+        state.dry.all() | self.room.core.vetoed() == 0 && state.untold.is_empty()
+    }
+
+    /// The server that runs is charged through a claim on everything, which has no end as nothing is reserved of its time; and nobody has a word in which one that is.
+    #[inline(always)] // On a way that is counted.
+    pub(crate) fn is_whole_and_alone(&self) -> bool {
+        self.divides && self.room.shares.state.charged_end_ticks == NEVER && self.nobody_has_a_word()
+    }
+
+    /// Another claim may take the place of that one: it is on the same server, and then on everything as well.
+    #[inline(always)] // The same.
+    fn may_exchange(&self, slot: u8, [from, to]: [u8; 2]) -> bool {
+        let (claims, state) = (&*self.room.shares.claims, &*self.room.shares.state);
+        let is_its = claims.claim(to).is_some_and(|one| one.root() == Some(slot));
+        self.chosen().server() == slot && state.charged == from && is_its
+    }
+
+    /// Another claim takes the place of the one through which the server is charged that runs. Up to now that was the first one, and the core charges the server itself with its
+    /// next report.
+    #[inline(always)] // The same.
+    fn take_place(&mut self, slot: u8, [from, to]: [u8; 2], now: u64) {
+        let ticks = now.saturating_sub(self.now_ticks());
+        let used_ticks = if self.chosen().is_background() { 0 } else { ticks };
+        let ShareRoom { claims, state, .. } = &mut self.room.shares;
+        if let Some(position) = state.positions.get_mut(usize::from(slot)) {
+            (*position, state.charged) = (to, to);
         }
-        self.charge_through(claim)
+        let _ = claims.use_all(from, used_ticks);
+        self.accounts_are_right_until(now);
+    }
+
+    /// A `switch` with this number of a scheduler, if all is as usual.
+    pub(crate) fn exchange(
+        &mut self,
+        server: u16,
+        pair: [u16; 2],
+        (scheduler, priority): (u16, u64),
+        now: u64,
+    ) -> bool {
+        let (slot, to, pair) = (byte(server), pair[1], pair.map(byte));
+        let is_usual = self.may_exchange(slot, pair) && self.set_number(to, scheduler, priority).is_ok();
+        if is_usual {
+            self.take_place(slot, pair, now);
+        }
+        is_usual
+    }
+
+    /// A notification to somebody on the second claim, if all is as usual: whether it takes the core.
+    #[inline(never)] // Not on the way of instances without schedulers.
+    pub(crate) fn hand_over(&mut self, server: u16, pair: [u16; 2], now: u64) -> Option<bool> {
+        let (slot, pair) = (byte(server), pair.map(byte));
+        if !self.may_exchange(slot, pair) || self.chosen().is_background() {
+            return None;
+        }
+        let [from, to] = pair;
+        let takes = to == from || self.room.shares.claims.agree(to, from);
+        if takes {
+            if to != from {
+                self.end_number(slot, to);
+            }
+            self.take_place(slot, pair, now);
+        }
+        Some(takes)
     }
 
     /// Who was chosen is charged through this claim from here on; false, with nothing changed, when it does not ask.

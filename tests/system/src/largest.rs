@@ -64,12 +64,15 @@ pub struct Largest {
 const STATES: &[(&str, &str)] = &[
     (
         "invoke",
-        "a signal to a more important thread of a server that a scheduler holds, to its first instruction; a call and its return are row 2",
+        "a signal to a more important thread of a server that a scheduler holds and of whose time a part is for somebody else, to its first instruction; a call and its return are row 2",
     ),
     ("return", "the end of the thread, to the next one's first look"),
     ("receive", "a sleep, with 61 other servers, to the next one's first look"),
     ("events", "none is there: to the first look of a less important server's thread"),
-    ("switch", "from one thread to another one, to its first instruction"),
+    (
+        "switch",
+        "from one thread to another one, of whose server's time a part is for somebody else, to its first instruction",
+    ),
     ("yield", "to the next thread of the server, to its first look"),
     ("delegate", "between claims with 16 words"),
     ("tcap.create", "until there are as many as there can be"),
@@ -335,7 +338,8 @@ pub fn largest() -> Vec<Largest> {
     let places = [Place::Board, Place::Direct];
     let mut found: Vec<Counted> =
         images.iter().flat_map(|image| places.into_iter().flat_map(|place| counted(image, place))).collect();
-    for (name, way) in [("invoke", Way::SignalHeld), ("switch", Way::Switch), ("delegate", Way::DelegateAll)] {
+    for (name, way) in [("invoke", Way::SignalDivided), ("switch", Way::SwitchDivided), ("delegate", Way::DelegateAll)]
+    {
         found.push(Counted { name: name.to_owned(), ..count(way, 50, Place::Board) });
     }
     let of = |row: &Row| {

@@ -21,6 +21,10 @@ pub enum Way {
     SignalHeld,
     /// `switch` of a thread that its scheduler allows that to another one, up to that one's first instruction.
     Switch,
+    /// [`Self::SignalHeld`] where a part of the server's time is for somebody else: not by the short way.
+    SignalDivided,
+    /// [`Self::Switch`] where that is so.
+    SwitchDivided,
     /// The interrupt of a device, up to the first instruction of its driver on a sporadic server.
     Interrupt,
     /// The same on a PIBS server.
@@ -45,12 +49,14 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::SignalPeer,
         Self::SignalLess,
         Self::SignalMore,
         Self::SignalHeld,
         Self::Switch,
+        Self::SignalDivided,
+        Self::SwitchDivided,
         Self::Interrupt,
         Self::InterruptPibs,
         Self::ComesBack,
@@ -134,8 +140,10 @@ impl Setting {
             Way::SignalPeer => Self::signal([(1, 0), (3, 0)], 1, vec![endless()]),
             Way::SignalLess => Self::signal([(2, 0), (3, 1)], 1, Self::half_and_lasting()),
             Way::SignalMore => Self::signal([(5, 0), (4, 1)], 0, Self::half_and_lasting()),
-            Way::SignalHeld => Self { receiver: Some(0), ..Self::held(5, 4) },
-            Way::Switch => Self::held(12, 13),
+            Way::SignalHeld => Self { receiver: Some(0), ..Self::held(5, 4, 11) },
+            Way::Switch => Self::held(12, 13, 11),
+            Way::SignalDivided => Self { receiver: Some(0), ..Self::held(5, 4, 20) },
+            Way::SwitchDivided => Self::held(12, 13, 20),
             Way::Interrupt => Self::device([(6, 0), (7, 1)], Self::half_and_lasting(), false),
             Way::InterruptPibs => {
                 let rule = Rule::Pibs.number();
@@ -180,10 +188,10 @@ impl Setting {
     }
 
     /// A server that a scheduler holds, whose thread is the last one; the first one of its two threads is the more important one.
-    fn held(more: u64, less: u64) -> Self {
-        let claim = |priority| TcapRow {
+    fn held(more: u64, less: u64, schedules: u64) -> Self {
+        let claim = |left_ticks, priority| TcapRow {
             scheduler: ID,
-            left_ticks: ALL_TICKS,
+            left_ticks,
             expires_ticks: ALL_TICKS,
             end_point: NONE,
             priority,
@@ -191,18 +199,20 @@ impl Setting {
         };
         let member = |thread: u16| Member { thread, scheduler: 0, tcap: 1 + thread, label: thread.into() };
         let own = Member { thread: 2, scheduler: NONE, tcap: 0, label: 0 };
-        let threads = [Kind::Scheduler, Kind::Thread, Kind::Thread].into_iter().zip([0, 0, 1]);
+        // The server's own claim, and one without time.
+        let kinds = [Kind::Scheduler, Kind::Thread, Kind::Thread, Kind::TCap, Kind::TCap];
+        let more_slots = kinds.into_iter().zip([0, 0, 1, 0, 3]);
         Self {
-            threads: vec![(more, 0), (less, 0), (11, 0)],
+            threads: vec![(more, 0), (less, 0), (schedules, 0)],
             servers: vec![ServerRow { holder: 0, ..endless() }],
             shares: Shares {
                 schedulers: vec![SchedulerRow { thread: 2, parent: NONE, id: ID, reserved: 0 }],
                 numbers: Vec::new(),
-                tcaps: vec![claim(2), claim(3)],
+                tcaps: vec![claim(ALL_TICKS, 2), claim(ALL_TICKS, 3), claim(0, 4)],
                 bands: Vec::new(),
                 members: vec![member(0), member(1), own],
             },
-            more: Some((5, threads.map(|(kind, object)| capability(kind, object)).collect())),
+            more: Some((5, more_slots.map(|(kind, object)| capability(kind, object)).collect())),
             ..Self::default()
         }
     }

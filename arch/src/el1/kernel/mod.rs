@@ -18,6 +18,7 @@ use bulkhead_abi::hypercall::{CALL_DOORBELL, SUCCESS};
 use bulkhead_abi::observe::TraceRecord;
 use bulkhead_arm::{Intid, timer};
 use bulkhead_guest_abi::guest::{GUEST_INFORMATION, GUEST_MAGIC, GuestInformation};
+use bulkhead_kernel_abi::call::Call;
 use bulkhead_kernel_abi::capability::right;
 use bulkhead_kernel_abi::console::writer_entry;
 use bulkhead_kernel_abi::image::{self, Epitaph, Head};
@@ -48,6 +49,7 @@ global_asm!(
     program_counter = const registers::PROGRAM_COUNTER,
     thread_pointer = const registers::THREAD_POINTER,
     fast = const size_of::<Fast>(),
+    switch = const Call::Switch as u64,
 );
 global_asm!(
     include_str!("calls.s"),

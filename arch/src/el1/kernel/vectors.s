@@ -40,7 +40,7 @@ bulkhead_kernel_synchronous:
     mov     w10, #0x56000000                            // SVC of AArch64; its number is below
     sub     x9, x9, x10
 .if {all_slow} == 0
-    // A test takes the three branches out of the text, and all goes the slow way. A kernel that records has been assembled without them, since its calls
+    // A test takes the four branches out of the text, and all goes the slow way. A kernel that records has been assembled without them, since its calls
     // are recorded there.
 .globl bulkhead_kernel_is_invoke
 bulkhead_kernel_is_invoke:
@@ -192,6 +192,13 @@ bulkhead_kernel_entry:
     ldr     x5, [x4, x3, lsl #3]
     add     x5, x5, #1
     str     x5, [x4, x3, lsl #3]
+.if {all_slow} == 0
+    cmp     x3, #{switch}
+    // The fourth of the branches.
+.globl bulkhead_kernel_is_switch
+bulkhead_kernel_is_switch:
+    b.eq    4f
+.endif
 1:  adrp    x3, __bulkhead_kernel_stack_top
     add     sp, x3, :lo12:__bulkhead_kernel_stack_top
     mov     x29, xzr
@@ -244,6 +251,16 @@ bulkhead_kernel_resume:
     mov     x0, x19
     b       bulkhead_kernel_resume
 3:  mov     sp, x19
+    b       1b
+
+    // `switch` has a short way, which begins when all is stored.
+4:  adrp    x3, __bulkhead_kernel_stack_top
+    add     sp, x3, :lo12:__bulkhead_kernel_stack_top
+    mov     x29, xzr
+    bl      bulkhead_kernel_exchange
+    cbnz    x0, bulkhead_kernel_resume
+    mrs     x1, ESR_EL1                                 // nothing was done, and x0 = `Kind::Synchronous`
+    mrs     x2, FAR_EL1
     b       1b
 
 // The stack may be what is broken: the epitaph is written from its top.

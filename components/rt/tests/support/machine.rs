@@ -143,6 +143,12 @@ impl Time for Fake {
         self.current = (priority != 0).then_some((tcap, priority));
         Ok(())
     }
+    fn exchange(&mut self, _: u16, _: [u16; 2], _: (u16, u64), _: u64) -> bool {
+        false
+    }
+    fn hand_over(&mut self, _: u16, _: [u16; 2], _: u64) -> Option<bool> {
+        None
+    }
     fn set_date(&mut self, _: u16, date_ticks: u64) {
         self.date_ticks = date_ticks;
     }

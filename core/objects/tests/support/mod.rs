@@ -443,6 +443,11 @@ impl Bench<'_> {
         let registers = self.objects.registers().expect("somebody runs");
         registers.x[..x.len()].copy_from_slice(x);
         registers.pc = registers.pc.wrapping_add(4);
+        // As the kernel does it: by its short way, if that is the usual case.
+        let now = self.world.now;
+        if call == Call::Switch && self.objects.exchange(&mut self.world, now, 0).is_some() {
+            return Outcome::Done;
+        }
         self.objects.call(&mut self.world, call.number())
     }
 

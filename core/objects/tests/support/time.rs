@@ -40,6 +40,26 @@ impl Time for Fake {
         self.priorities.push((tcap, scheduler, priority));
         Ok(())
     }
+    fn exchange(&mut self, server: u16, [from, to]: [u16; 2], (scheduler, priority): (u16, u64), now: u64) -> bool {
+        let is_usual = [from, to].iter().all(|tcap| self.root(*tcap) == Some(server)) && self.asks(to, now);
+        if !is_usual || self.set_priority(to, scheduler, priority).is_err() {
+            return false;
+        }
+        if from != to {
+            self.filled(server, to, now);
+        }
+        true
+    }
+    fn hand_over(&mut self, server: u16, [from, to]: [u16; 2], now: u64) -> Option<bool> {
+        if [from, to].iter().any(|tcap| self.root(*tcap) != Some(server)) {
+            return None;
+        }
+        let takes = self.outranks(to, from, now);
+        if takes && from != to {
+            self.filled(server, to, now);
+        }
+        Some(takes)
+    }
     fn set_date(&mut self, server: u16, date_ticks: u64) {
         self.dates[usize::from(server)] = date_ticks;
     }

@@ -76,8 +76,8 @@ fn a_fault_of_the_callee_is_an_answer_of_the_call() {
 fn slow_kernel() -> Vec<u8> {
     const NO_OPERATION: u32 = 0xd503_201f;
     let mut file = guest("kernel/kernel.elf");
-    for name in ["bulkhead_kernel_is_invoke", "bulkhead_kernel_is_return", "bulkhead_kernel_is_version"] {
-        let address = symbol(name);
+    for name in ["invoke", "return", "version", "switch"].map(|call| format!("bulkhead_kernel_is_{call}")) {
+        let address = symbol(&name);
         let elf = ElfBytes::<LittleEndian>::minimal_parse(&file).expect("an ELF file");
         let mut segments = elf.segments().expect("program headers").iter();
         let of = |segment: &elf::segment::ProgramHeader| {

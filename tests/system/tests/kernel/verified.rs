@@ -37,10 +37,10 @@ fn the_reader_takes_what_runs_and_no_other_kernel() {
 /// 6,000 are processes and memory that is mapped at run time, 2,500 wires, 1,500 say who prints a line and how much, 2,800 are floating point, of which a second table of vectors is 2,048.
 /// 3,200 give components their data back, let them read accounts, and end what ends at one instant in slices; 700 tell schedulers above each other one at a time, and 1,800 remember who is to be asked again for time;
 /// 600 see dates while the timer is off and make a call's entry a passage of its own; 1,300 bring budgets back in slices, leave who may not run either passed over, and look between more parts. That
-/// the compiler does not know that the kernel is a static took 1,950 away.
+/// the compiler does not know that the kernel is a static took 1,950 away. 3,600 put a thread into the place of another one without a charge and a choice.
 #[test]
 fn the_kernel_is_as_large_as_is_known() {
-    const LARGEST: u64 = 105 * 1024;
+    const LARGEST: u64 = 109 * 1024;
     let bytes = bytes_of(&[".text", ".rodata"]);
     assert!((40 * 1024..=LARGEST).contains(&bytes), "{bytes}");
 }

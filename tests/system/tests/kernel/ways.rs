@@ -9,12 +9,14 @@ const TIMES: u64 = 200;
 
 /// What the kernel takes now, and how much more at most when a thread that looks all the time is cut off between two looks, a budget has another number of parts,
 /// or other dates are filed. What is promised is in the rows of `./x bench`, most of which are missed.
-const KNOWN: [(Way, u64, u64); 15] = [
+const KNOWN: [(Way, u64, u64); 17] = [
     (Way::SignalPeer, 150, 0),
     (Way::SignalLess, 225, 0),
     (Way::SignalMore, 725, 0),
-    (Way::SignalHeld, 1_770, 0),
-    (Way::Switch, 1_265, 0),
+    (Way::SignalHeld, 785, 0),
+    (Way::Switch, 570, 0),
+    (Way::SignalDivided, 2_060, 0),
+    (Way::SwitchDivided, 1_665, 0),
     (Way::Delegate, 1_350, 0),
     (Way::DelegateAll, 1_435, 0),
     (Way::Create, 1_010, 245),
