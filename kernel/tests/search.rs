@@ -15,9 +15,9 @@ use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::Entry;
 use bulkhead_kernel::signal::Signal;
 use bulkhead_kernel::{Kernel, Next};
-use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::call::Call;
-use bulkhead_objects::{Hold, ThreadState};
+use bulkhead_kernel_abi::{Code, NONE};
+use bulkhead_objects::{Hold, Position, Thread, ThreadState};
 use random::Random;
 use rows::{
     BAND, CALL, COMPONENT, EMPTY, END_POINTS, FIRST_INTID, IMMORTAL, INTERRUPT, Instance, RECEIVE, SCHEDULER, SEND,
@@ -38,6 +38,7 @@ struct Seen {
     done: BTreeMap<(Call, u64), u64>,
     codes: BTreeSet<Code>,
     short: u64,
+    exchanges: u64,
     vetoes: u64,
     background_ticks: u64,
     exhaustions: u64,
@@ -48,21 +49,29 @@ struct Search {
     instance: Instance,
     kernel: Kernel<'static, FakeCore>,
     running: u16,
+    /// A `switch` takes its short way where it can.
+    exchanges: bool,
+    favours_switches: bool,
+    exchanged: u64,
+    handed_over: u64,
 }
 
 impl Search {
     fn new(random: &mut Random) -> Self {
-        let instance = Instance::new(random);
         let core = FakeCore {
             acknowledging_ticks: random.below(3),
             looking_ticks: random.below(2),
             loading_ticks: random.below(3),
             ..FakeCore::default()
         };
+        Self::on(core, Instance::new(random))
+    }
+
+    fn on(core: FakeCore, instance: Instance) -> Self {
         let tables = instance.tables();
         let mut kernel = Kernel::new(core, room(), time_room(), &tables, 62_500_000).expect("rows of a host");
         let Next::Thread(running) = kernel.choose() else { panic!("somebody is never stopped") };
-        Self { instance, kernel, running }
+        Self { instance, kernel, running, exchanges: true, favours_switches: false, exchanged: 0, handed_over: 0 }
     }
 
     fn now(&mut self) -> u64 {
@@ -107,7 +116,16 @@ impl Search {
         registers.pc += 4;
         let pc = registers.pc;
         let syndrome = 0x15 << 26 | 1 << 25 | u64::from(call.number());
-        self.enter(Entry::Synchronous { syndrome, address: 0 });
+        // As the vectors do it.
+        let short = if call == Call::Switch && self.exchanges { self.kernel.exchange() } else { None };
+        match short {
+            Some(next) => {
+                self.exchanged += 1;
+                self.take(next);
+                self.check();
+            }
+            None => self.enter(Entry::Synchronous { syndrome, address: 0 }),
+        }
         let one = &self.kernel.objects().room().threads[usize::from(caller)];
         let register = if call == Call::Invoke { 8 } else { 0 };
         let stayed = one.registers.pc == pc && one.state == ThreadState::Ready && call != Call::Return;
@@ -124,6 +142,32 @@ impl Search {
         }
         self.check();
         done
+    }
+
+    /// The same by a capability, or by the way of all calls.
+    fn send(&mut self, end_point: u16, bits: u64) {
+        // Behind an interrupt a call is made again, which nobody does here.
+        let now = self.now();
+        self.spin(now);
+        let registers = self.kernel.registers().expect("it runs");
+        registers.x[..=18].fill(0);
+        registers.x[8] = SEND + u64::from(end_point);
+        registers.pc += 4;
+        let grant = self.kernel.objects().room().end_points[usize::from(end_point)].counters.grant;
+        let by_capability = self.kernel.objects().room().slots[registers_slot(end_point)];
+        let is_short = self.exchanges && by_capability.grant == grant && by_capability.word == bits;
+        match if is_short { self.kernel.signal(end_point, grant, bits) } else { Signal::All } {
+            Signal::All => self.enter(Entry::Synchronous { syndrome: 0x15 << 26 | 1 << 25, address: 0 }),
+            Signal::Nothing => {}
+            Signal::Switch => {
+                let next = self.kernel.switch();
+                self.take(next);
+                let room = self.kernel.objects().room();
+                let server = &room.servers[usize::from(room.threads[usize::from(self.running)].server)];
+                self.handed_over += u64::from(server.holder != NONE);
+            }
+        }
+        self.check();
     }
 
     /// What can be seen from outside.
@@ -172,10 +216,16 @@ impl Search {
         seen.background_ticks += servers.iter().map(|one| one.background_ticks).sum::<u64>();
         seen.exhaustions += servers.iter().map(|one| one.exhaustions).sum::<u64>();
         seen.idle_ticks += accounts.idle_ticks;
+        seen.exchanges += self.exchanged;
         let all = used + accounts.idle_ticks;
         let now = self.now();
         assert!(all <= now, "{all} ticks of {now} were charged");
     }
+}
+
+/// The slot of a send in the table of component 0, of which all others are copies.
+fn registers_slot(end_point: u16) -> usize {
+    SEND as usize + usize::from(end_point)
 }
 
 fn slot(random: &mut Random) -> u64 {
@@ -263,6 +313,23 @@ fn arguments(search: &mut Search, random: &mut Random, call: Call) -> [u64; 8] {
     x
 }
 
+/// A `switch` to somebody of the same server, mostly without anything unusual.
+fn usual_switch(search: &mut Search, random: &mut Random) -> [u64; 8] {
+    let now = search.now();
+    let room = search.kernel.objects().room();
+    let server = room.threads[usize::from(search.running)].server;
+    let holder = room.servers[usize::from(server)].holder;
+    let token = room.schedulers.get(usize::from(holder)).map_or(0, |one| one.token);
+    let is_anywhere = random.below(4) == 0;
+    let is_there = |one: &u64| is_anywhere || room.threads[*one as usize].server == server;
+    let there: Vec<_> = (0..THREADS as u64).filter(is_there).collect();
+    let thread = there.get(random.index(there.len())).copied().unwrap_or(random.below(THREADS as u64));
+    let tcap = if random.below(4) == 0 { one_of(random, TCAP, TCAPS as u64) } else { 0 };
+    let number = [0, 0, 0, 0, 1, 2][random.index(6)];
+    let timeout = if random.below(8) == 0 { date(random, now) } else { 0 };
+    [SCHEDULER + u64::from(holder).min(1), THREAD + thread, tcap, number, timeout, token, 0, 0]
+}
+
 fn thread_arguments(random: &mut Random) -> [u64; 8] {
     let thread = one_of(random, THREAD, THREADS as u64);
     match random.below(14) {
@@ -335,6 +402,15 @@ fn make_call(search: &mut Search, random: &mut Random, seen: &mut Seen) {
         };
     }
     let x8 = if random.below(3) == 0 { one_of(random, CALL, 4) } else { one_of(random, SEND, END_POINTS as u64) };
+    if search.favours_switches && random.below(4) != 0 {
+        let own = search.kernel.objects().room().end_points.iter().position(|one| one.thread == search.running);
+        (call, x) = match (random.below(32), own) {
+            // A part of the time is somebody else's for a while.
+            (0, _) => (Call::Delegate, arguments(search, random, Call::Delegate)),
+            (1..=9, Some(own)) => (Call::Receive, [RECEIVE + own as u64, 2, 0, 0, 0, 0, 0, 0]),
+            _ => (Call::Switch, usual_switch(search, random)),
+        };
+    }
     let code = search.call(call, x, x8);
     let operation = match call {
         Call::Tcap | Call::Interrupt | Call::Thread | Call::Server | Call::Capability | Call::Component => x[0],
@@ -362,6 +438,15 @@ fn step(search: &mut Search, random: &mut Random, seen: &mut Seen) {
         5 if search.running != IMMORTAL && random.below(4) == 0 => {
             search.enter(Entry::Synchronous { syndrome: 0x24 << 26, address: 0x10 });
         }
+        6..=9 if search.favours_switches => {
+            let room = search.kernel.objects().room();
+            let waits = |one: &u16| room.threads[usize::from(*one)].state == ThreadState::Receiving;
+            // Each end point is the thread's of its number.
+            let awaited: Vec<u16> = (0..END_POINTS as u16).filter(waits).collect();
+            let end_point = awaited.get(random.index(awaited.len() + 1)).copied();
+            let end_point = end_point.unwrap_or(random.below(END_POINTS as u64) as u16);
+            search.send(end_point, 1 << end_point);
+        }
         6 | 7 => {
             let done = search.signal(random.below(END_POINTS as u64) as u16);
             seen.short += u64::from(done != Signal::All);
@@ -387,11 +472,81 @@ fn no_order_of_events_makes_a_choice_stale() {
     });
     println!("{:?}, {:?}", seen.done, seen.codes);
     println!(
-        "{} sends by the fast path, {} vetoes, {} exhaustions, {} ticks in the background, {} idle",
-        seen.short, seen.vetoes, seen.exhaustions, seen.background_ticks, seen.idle_ticks
+        "{} sends by the fast path, {} switches by the short way, {} vetoes, {} exhaustions, {} ticks in the background, {} idle",
+        seen.short, seen.exchanges, seen.vetoes, seen.exhaustions, seen.background_ticks, seen.idle_ticks
     );
     if !random::is_short() {
-        let seen = [seen.short, seen.vetoes, seen.exhaustions, seen.background_ticks, seen.idle_ticks];
+        let seen = [seen.short, seen.exchanges, seen.vetoes, seen.exhaustions, seen.background_ticks, seen.idle_ticks];
         assert!(seen.iter().all(|count| *count != 0), "{seen:?}");
     }
+}
+
+/// CH-23, CH-41: what nobody charges at a `switch` is charged by the next entry, to the same threads, claims and servers. Two instances with the same history: in one each `switch`
+/// goes the way of all calls.
+#[test]
+fn a_switch_by_its_short_way_is_a_switch() {
+    let (mut exchanged, mut handed_over) = (0, 0);
+    random::check_some("exchanges", DIVISOR / 2, |random| {
+        let seed = random.next();
+        let pair = [false, true].map(|exchanges| {
+            let mut random = Random(seed);
+            // What an entry itself takes is not compared.
+            let mut search = Search::on(FakeCore::default(), Instance::without_chunks(&mut random));
+            (search.exchanges, search.favours_switches) = (exchanges, true);
+            (search, random)
+        });
+        let [(mut long, mut of_long), (mut short, mut of_short)] = pair;
+        for _ in 0..STEPS {
+            step(&mut long, &mut of_long, &mut Seen::default());
+            step(&mut short, &mut of_short, &mut Seen::default());
+            compare(&mut long, &mut short);
+            // A part of a budget may have come back since the choice by which the timer is set: it rings, and is set again. An entry of both does that here.
+            if long.kernel.machine().timer_ticks != short.kernel.machine().timer_ticks {
+                for search in [&mut long, &mut short] {
+                    let _ = search.call(Call::Version, [0; 8], 0);
+                }
+                assert_eq!(long.kernel.machine().timer_ticks, short.kernel.machine().timer_ticks);
+            }
+        }
+        exchanged += short.exchanged;
+        handed_over += short.handed_over;
+        for search in [&mut long, &mut short] {
+            search.check_time(&mut Seen::default());
+        }
+        compare(&mut long, &mut short);
+        let [long, short] = [&long, &short].map(|search| search.kernel.accounts());
+        assert_eq!(long.servers, short.servers);
+        assert_eq!(long.threads, short.threads);
+    });
+    println!("{exchanged} switches and {handed_over} notifications by the short way");
+    assert!(random::is_short() || exchanged > 1_000 && handed_over > 200, "{exchanged}, {handed_over}");
+}
+
+fn compare(long: &mut Search, short: &mut Search) {
+    assert_eq!(long.now(), short.now());
+    assert_eq!(long.running, short.running);
+    let [latest, timer] = [&mut *long, &mut *short].map(|search| search.kernel.machine().timer_ticks);
+    assert!(timer <= latest, "the timer rings at {timer} and not at {latest}");
+    let running = usize::from(long.running);
+    let [long, short] = [&long, &short].map(|search| search.kernel.objects().room());
+    for (number, (long, short)) in long.threads.iter().zip(&*short.threads).enumerate() {
+        // The one that runs was charged up to the last entry, and they are at different instants when a timer rang early.
+        let charged = |one: &Thread| if number == running { None } else { Some((one.used_ticks, one.limit_ticks)) };
+        assert_eq!(charged(long), charged(short), "thread {number}");
+        let uncharged = |one: &Thread| {
+            let mut one = Thread { used_ticks: 0, limit_ticks: 0, ..*one };
+            // The vectors write it.
+            one.registers.x[8] = 0;
+            one
+        };
+        if uncharged(long) == uncharged(short) {
+            continue;
+        }
+        let [long, short] = [long, short].map(|one| format!("{:?}", uncharged(one)));
+        let differs = long.split(", ").zip(short.split(", ")).find(|(long, short)| long != short);
+        assert_eq!(differs, None, "thread {number}");
+    }
+    assert!(long.schedulers == short.schedulers);
+    let uncharged = |one: &Position| Position { turn_ticks: 0, ..*one };
+    assert!(long.servers.iter().map(uncharged).eq(short.servers.iter().map(uncharged)));
 }

@@ -12,7 +12,7 @@ use bulkhead_kernel_abi::call::{
     Call, CapabilityOperation, ComponentOperation, InterruptOperation, ServerOperation, TcapOperation, ThreadOperation,
 };
 use bulkhead_kernel_abi::{Code, Kind, NONE};
-use bulkhead_objects::{Choice, NEVER, Outcome, Registers, Sliced, Thread};
+use bulkhead_objects::{Choice, NEVER, Outcome, Registers, Sliced, Thread, ThreadState};
 use random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use support::model::Model;
@@ -29,6 +29,13 @@ const SERVERS: u16 = 5;
 struct Seen {
     /// This instance calls and does not return.
     is_deep: bool,
+    /// And this one makes many a usual `switch`.
+    switches: bool,
+    /// A `switch` takes its short way where it can, and how many did.
+    exchanges: bool,
+    exchanged: u64,
+    /// Notifications by the short way: the sender continued, or somebody else.
+    handed_over: [u64; 2],
     done: BTreeMap<(Call, u64), u64>,
     codes: BTreeSet<Code>,
 }
@@ -142,6 +149,22 @@ fn arguments(b: &Bench<'_>, random: &mut Random, call: Call) -> [u64; 8] {
     x
 }
 
+/// A `switch` among the threads of one server, by who holds it.
+fn usual_switch(b: &Bench<'_>, random: &mut Random, me: u16) -> [u64; 8] {
+    let room = b.objects.room();
+    let server = b.thread(me).server;
+    let position = &room.servers[usize::from(server)];
+    let scheduler = usize::from(position.holder).min(random.index(2));
+    let token = room.schedulers[scheduler].token.wrapping_sub(u64::from(random.below(16) == 0));
+    let is_anywhere = random.below(4) == 0;
+    let there: Vec<u16> = (0..THREADS).filter(|one| is_anywhere || b.thread(*one).server == server).collect();
+    let thread = there.get(random.index(there.len())).copied().unwrap_or(me);
+    let timeout = if random.below(8) == 0 { date(random, b.world.now) } else { position.timeout_ticks };
+    let tcap = [0, 0, 0, TCAP_TASK][random.index(4)];
+    let number = if random.below(32) == 0 { u64::MAX } else { random.below(3) };
+    [SCHEDULER + scheduler as u64, THREAD + u64::from(thread), tcap, number, timeout, token, 0, 0]
+}
+
 /// One call of a thread that runs, if anybody does.
 fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     let server = random.below(u64::from(SERVERS)) as u16;
@@ -150,7 +173,21 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     let call = Call::from_number(numbers[random.index(numbers.len())]).expect("a call");
     // In some instances nobody returns, so that calls come to their depth.
     let call = if seen.is_deep && random.below(4) != 0 { Call::Invoke } else { call };
-    let x = arguments(b, random, call);
+    let mut x = arguments(b, random, call);
+    let call = if seen.switches && random.flip() { Call::Switch } else { call };
+    match call {
+        Call::Switch if seen.switches && random.below(8) != 0 => x = usual_switch(b, random, me),
+        // Limits that end soon, and threads that run elsewhere.
+        Call::Thread if seen.switches && random.flip() => {
+            let (limit, thread) = (random.flip(), thread_slot(random));
+            x = if limit {
+                [7, thread, 1 + random.below(4), SEND_TASK, 0, 0, 0, 0]
+            } else {
+                [6, thread, [SERVER, SERVER_RT, SCHEDULER][random.index(3)], 0, 0, 0, 0, 0]
+            };
+        }
+        _ => {}
+    }
     let calls =
         [CALL_SERVICE, CALL_RT, CALL_APP, SEND_APP, SEND_TASK, SEND_GUEST, SEND_CHILD_TASK, REMOTE, slot(random)];
     let registers = b.objects.registers().expect("runs");
@@ -159,6 +196,17 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     registers.pc += 4;
     b.world.looks.set(random.below(80) as u32);
     b.world.is_full = random.below(16) == 0;
+    if call == Call::Switch {
+        let (now, ticks) = (b.world.now, random.below(3));
+        if seen.exchanges && b.objects.exchange(&mut b.world, now, ticks).is_some() {
+            seen.exchanged += 1;
+            // Behind a call that is said by the next choice, and here at once.
+            assert_eq!(b.objects.running(), b.objects.ready_next(b.thread(me).server));
+            b.objects.set_running(me);
+            return;
+        }
+        b.objects.used(&mut b.world, ticks);
+    }
     let before = Copy::of(b);
     let outcome = b.objects.call(&mut b.world, call.number());
     let place = |thread: &Thread| (thread.component, thread.life, thread.depth);
@@ -193,8 +241,53 @@ fn make_call(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     assert!(before == after, "{} {operation} was refused with {code:?} and changed something", call.name());
 }
 
+/// Who runs notifies, by the short way or the long one; it is charged for it at once, or with its next entry.
+fn notify(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
+    let server = random.below(u64::from(SERVERS)) as u16;
+    let Choice::Run(me) = b.objects.choose(&mut b.world, server) else { return };
+    let (now, ticks) = (b.world.now, random.below(3));
+    let end_points = &b.objects.room().end_points[..5];
+    if let Some(own) = end_points.iter().position(|one| one.thread == me)
+        && random.below(3) == 0
+    {
+        let _ = b.svc(Call::Receive, &[RECEIVE + own as u64, 2, 0]);
+        return;
+    }
+    if let Some(own) = b.objects.room().schedulers.iter().position(|one| one.thread == me)
+        && random.below(3) == 0
+    {
+        let _ = b.svc(Call::Events, &[SCHEDULER + own as u64, 0, 0]);
+        return;
+    }
+    let waits = |one: &u16| b.thread(end_points[usize::from(*one)].thread).state == ThreadState::Receiving;
+    let awaited: Vec<u16> = (0..5).filter(waits).collect();
+    let end_point = awaited.get(random.index(awaited.len() + 1)).copied().unwrap_or(random.below(5) as u16);
+    let (bits, counters) = (random.below(4), end_points[usize::from(end_point)].counters);
+    // What the vectors write when the sender is stored.
+    b.objects.registers().expect("runs").x[0] = 0;
+    let is_void = random.below(16) == 0;
+    let by = (end_point, counters.grant + u32::from(is_void), bits);
+    let handed = if seen.exchanges { b.objects.notify_held(&mut b.world, by, now, ticks) } else { None };
+    match handed {
+        Some(None) => seen.handed_over[0] += 1,
+        Some(Some((thread, _))) => {
+            seen.handed_over[1] += 1;
+            assert_eq!(b.objects.running(), Some(thread));
+            assert_eq!(b.objects.ready_next(b.thread(me).server), Some(thread));
+            return b.objects.set_running(me);
+        }
+        None => {}
+    }
+    b.objects.used(&mut b.world, ticks);
+    assert!(!is_void || handed.is_none());
+    if handed.is_none() && !is_void {
+        b.objects.send_in_full(&mut b.world, end_point, bits);
+    }
+}
+
 fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
     match random.below(26) {
+        8..=12 if seen.switches => notify(b, random, seen),
         0 => {
             b.world.now += random.below(15);
             b.objects.pass_date(&mut b.world);
@@ -232,6 +325,7 @@ fn step(b: &mut Bench<'_>, random: &mut Random, seen: &mut Seen) {
         7 => {
             // What was given to an end point is used up, or has expired.
             b.world.roots[6] = NONE;
+            b.world.looks.set(0);
             assert_eq!(b.objects.spent(&mut b.world, 6, 0), None);
         }
         _ => make_call(b, random, seen),
@@ -251,8 +345,7 @@ fn random_calls_keep_every_invariant() {
         bench_of(rows, |b| {
             let mut model = Model::new(b.with_band());
             seen.is_deep = random.below(16) == 0;
-            let started: Vec<u16> = (0..THREADS).filter(|_| random.below(4) != 0).collect();
-            b.start(&started);
+            start_some(b, random);
             model.check(b);
             for _ in 0..STEPS {
                 step(b, random, seen);
@@ -273,6 +366,42 @@ fn random_calls_keep_every_invariant() {
     if !random::is_short() {
         assert_seen(&seen);
     }
+}
+
+fn start_some(b: &mut Bench<'_>, random: &mut Random) {
+    let started: Vec<u16> = (0..THREADS).filter(|_| random.below(4) != 0).collect();
+    b.start(&started);
+}
+
+/// N1: what the usual `switch` does by its short way is what the call does: two instances with the same history, one by each.
+#[test]
+fn a_switch_by_its_short_way_is_a_switch() {
+    let (mut exchanged, mut handed_over) = (0, [0; 2]);
+    random::check_some("exchanges", 8, |random| {
+        let seed = random.next();
+        bench(|long| {
+            bench(|short| {
+                let (mut by_call, mut by_exchange) = (Random(seed), Random(seed));
+                let mut seen = [false, true].map(|exchanges| Seen { exchanges, switches: true, ..Seen::default() });
+                start_some(long, &mut by_call);
+                start_some(short, &mut by_exchange);
+                for _ in 0..4 * STEPS {
+                    step(long, &mut by_call, &mut seen[0]);
+                    step(short, &mut by_exchange, &mut seen[1]);
+                    let copies = [Copy::of(long), Copy::of(short)];
+                    if copies[0] != copies[1] {
+                        let [long, short] = copies.map(|copy| format!("{copy:?}"));
+                        let differs: Vec<_> = long.split(", ").zip(short.split(", ")).filter(|(a, b)| a != b).collect();
+                        panic!("by the call, and by the short way: {differs:?}");
+                    }
+                }
+                exchanged += seen[1].exchanged;
+                handed_over.iter_mut().zip(seen[1].handed_over).for_each(|(all, some)| *all += some);
+            });
+        });
+    });
+    println!("{exchanged} switches and {handed_over:?} notifications by the short way");
+    assert!(random::is_short() || [exchanged, handed_over[0], handed_over[1]].iter().all(|count| *count > 100));
 }
 
 /// Everything that is built was done, and every code was answered.

@@ -182,10 +182,15 @@ fn binding(intid: u32, end_point: u16, server: u16) -> BindingRow {
 
 impl Instance {
     pub(crate) fn new(random: &mut Random) -> Self {
+        let schedulers = [0, 1, 2, 2][random.index(4)];
+        Self::with_schedulers(schedulers, random)
+    }
+
+    fn with_schedulers(schedulers_count: u64, random: &mut Random) -> Self {
         let mut servers = servers(random);
         let held = 1 + random.below(4) as u16;
         let second = if random.flip() { held } else { 1 + random.below(4) as u16 };
-        let shape = Shape { schedulers: [0, 1, 2, 2][random.index(4)], held, second };
+        let shape = Shape { schedulers: schedulers_count, held, second };
         let (schedulers, tcaps) = schedulers(&shape, &mut servers, random);
         let threads = (0..=THREADS).map(|number| thread(number, &shape, &servers, random)).collect();
         let end_points = (0..END_POINTS).map(|number| end_point(number, tcaps.len(), random)).collect();
@@ -195,6 +200,18 @@ impl Instance {
             binding(Intid::PHYSICAL_TIMER.0, 0, random.below(5) as u16),
         ];
         Self { servers, tcaps, threads, schedulers, end_points, bindings }
+    }
+
+    /// The same with schedulers, where it does not matter at which instants a budget is charged: it does to a sporadic one, where less than a chunk may be left, or a part has come back since.
+    pub(crate) fn without_chunks(random: &mut Random) -> Self {
+        let mut this = Self::with_schedulers(1 + random.below(2), random);
+        for row in this.servers.iter_mut().filter(|row| row.rule == Rule::Sporadic.number()) {
+            row.rule = Rule::Deferrable.number();
+        }
+        for thread in &mut this.threads {
+            thread.started = 1;
+        }
+        this
     }
 
     /// The level of a server of the host's with budget, if it has one only and runs with it always.
