@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token over_limit moved uncharged due word"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token over_limit moved uncharged due word unasked held_position"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -21,7 +21,11 @@ break_place() {
         # A budget comes back at the date that was filed, though it was charged since.
         early) hosts='bulkhead-sched --test choices_in_pieces' attack='' && change core/sched/src/budget.rs 'Self::Sporadic(rule) => rule.is_due(now),' 'Self::Sporadic(rule) => rule.is_due(now) || true,' ;;
         # A signal wakes a thread where it was bound when its wait began.
-        rebound) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/calls.rs '(scheduler, tcap, tcap, NONE)' '(scheduler, tcap, tcap, one.waits_on)' ;;
+        rebound) hosts='bulkhead-objects --test waits' attack='' && change core/objects/src/calls.rs '(scheduler, tcap, tcap, NONE)' '(scheduler, tcap, tcap, one.waits_on)' ;;
+        # A signal wakes a thread that has a scheduler as if it had none.
+        unasked) hosts='bulkhead-objects --test waits' attack='' && change core/objects/src/calls.rs 'thread.takes_all && thread.scheduler == NONE' 'thread.takes_all' ;;
+        # A signal fills a position that a scheduler holds.
+        held_position) hosts='bulkhead-objects --test waits' attack='' && change core/objects/src/endpoint.rs '.filter(|position| position.holder == NONE)' '.filter(|_| true)' ;;
         # A full ring joins a part to its last chunk as if that were due later than it is.
         delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last.amount_ticks)' 'again.date_ticks' ;;
         # A scheduler that does not know of an event says who runs, by the short way of a `switch`.
