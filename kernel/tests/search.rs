@@ -10,6 +10,8 @@ mod random;
 #[path = "search/rows.rs"]
 mod rows;
 mod support;
+#[path = "search/ways.rs"]
+mod ways;
 
 use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::Entry;
@@ -54,6 +56,7 @@ struct Search {
     favours_switches: bool,
     exchanged: u64,
     handed_over: u64,
+    way: ways::Way,
 }
 
 impl Search {
@@ -71,7 +74,8 @@ impl Search {
         let tables = instance.tables();
         let mut kernel = Kernel::new(core, room(), time_room(), &tables, 62_500_000).expect("rows of a host");
         let Next::Thread(running) = kernel.choose() else { panic!("somebody is never stopped") };
-        Self { instance, kernel, running, exchanges: true, favours_switches: false, exchanged: 0, handed_over: 0 }
+        let (way, exchanges, favours_switches) = (ways::Way::default(), true, false);
+        Self { instance, kernel, running, exchanges, favours_switches, exchanged: 0, handed_over: 0, way }
     }
 
     fn now(&mut self) -> u64 {
@@ -132,7 +136,7 @@ impl Search {
         Code::from_number(one.registers.x[register]).filter(|_| stayed)
     }
 
-    /// A send as the vectors make it.
+    /// A send as the vectors make it, and no other one.
     fn signal(&mut self, end_point: u16) -> Signal {
         let grant = self.kernel.objects().room().end_points[usize::from(end_point)].counters.grant;
         let done = self.kernel.signal(end_point, grant, 1);
@@ -145,7 +149,7 @@ impl Search {
     }
 
     /// The same by a capability, or by the way of all calls.
-    fn send(&mut self, end_point: u16, bits: u64) {
+    fn notify(&mut self, end_point: u16, bits: u64) {
         // Behind an interrupt a call is made again, which nobody does here.
         let now = self.now();
         self.spin(now);
@@ -445,10 +449,14 @@ fn step(search: &mut Search, random: &mut Random, seen: &mut Seen) {
             let awaited: Vec<u16> = (0..END_POINTS as u16).filter(waits).collect();
             let end_point = awaited.get(random.index(awaited.len() + 1)).copied();
             let end_point = end_point.unwrap_or(random.below(END_POINTS as u64) as u16);
-            search.send(end_point, 1 << end_point);
+            search.notify(end_point, 1 << end_point);
         }
         6 | 7 => {
-            let done = search.signal(random.below(END_POINTS as u64) as u16);
+            let end_point = random.below(END_POINTS as u64) as u16;
+            let done = match search.way {
+                ways::Way::Fast => search.signal(end_point),
+                _ => search.send(end_point).unwrap_or(Signal::All),
+            };
             seen.short += u64::from(done != Signal::All);
         }
         _ => {

@@ -26,6 +26,8 @@ break_place() {
         unasked) hosts='bulkhead-objects --test waits' attack='' && change core/objects/src/calls.rs 'thread.takes_all && thread.scheduler == NONE' 'thread.takes_all' ;;
         # A signal fills a position that a scheduler holds.
         held_position) hosts='bulkhead-objects --test waits' attack='' && change core/objects/src/endpoint.rs '.filter(|position| position.holder == NONE)' '.filter(|_| true)' ;;
+        # The fast path wakes a thread that a scheduler could move to another server.
+        moved) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/outside.rs 'if self.servers.divides { None } else { self.servers.root(tcap) }' 'self.servers.root(tcap)' ;;
         # A full ring joins a part to its last chunk as if that were due later than it is.
         delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last.amount_ticks)' 'again.date_ticks' ;;
         # A scheduler that does not know of an event says who runs, by the short way of a `switch`.
