@@ -285,9 +285,9 @@ impl Servers<'_> {
         }
     }
 
-    /// Who is to be asked, and who is not after all: for who compares choices.
-    pub(crate) const fn unasked(&self) -> u64 {
-        self.room.shares.state.dry.unasked()
+    /// Who is to be asked, and all who may be: for who compares choices.
+    pub(crate) const fn unasked(&self) -> (u64, u64) {
+        (self.room.shares.state.dry.unasked(), self.room.shares.state.dry.all())
     }
 
     /// The same.

@@ -18,7 +18,7 @@ use bulkhead_arch::kernel::Entry;
 use bulkhead_kernel::signal::Signal;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::call::Call;
-use bulkhead_kernel_abi::{Code, NONE};
+use bulkhead_kernel_abi::{Code, Kind, NONE};
 use bulkhead_objects::{Hold, Position, Thread, ThreadState};
 use random::Random;
 use rows::{
@@ -57,6 +57,8 @@ struct Search {
     exchanged: u64,
     handed_over: u64,
     way: ways::Way,
+    /// How often each interrupt may have come: once, and again for each `done` on the time of who pays for it, behind one that came.
+    may_have_come: BTreeMap<u32, u64>,
 }
 
 impl Search {
@@ -74,8 +76,8 @@ impl Search {
         let tables = instance.tables();
         let mut kernel = Kernel::new(core, room(), time_room(), &tables, 62_500_000).expect("rows of a host");
         let Next::Thread(running) = kernel.choose() else { panic!("somebody is never stopped") };
-        let (way, exchanges, favours_switches) = (ways::Way::default(), true, false);
-        Self { instance, kernel, running, exchanges, favours_switches, exchanged: 0, handed_over: 0, way }
+        let (way, exchanges, favours_switches, may_have_come) = (ways::Way::default(), true, false, BTreeMap::new());
+        Self { instance, kernel, running, exchanges, favours_switches, exchanged: 0, handed_over: 0, way, may_have_come }
     }
 
     fn now(&mut self) -> u64 {
@@ -119,6 +121,7 @@ impl Search {
         registers.x[8] = x8;
         registers.pc += 4;
         let pc = registers.pc;
+        let may_done = (call == Call::Interrupt && x[0] == 0).then(|| self.may_say_done(x[1]));
         let syndrome = 0x15 << 26 | 1 << 25 | u64::from(call.number());
         // As the vectors do it.
         let short = if call == Call::Switch && self.exchanges { self.kernel.exchange() } else { None };
@@ -133,7 +136,28 @@ impl Search {
         let one = &self.kernel.objects().room().threads[usize::from(caller)];
         let register = if call == Call::Invoke { 8 } else { 0 };
         let stayed = one.registers.pc == pc && one.state == ThreadState::Ready && call != Call::Return;
-        Code::from_number(one.registers.x[register]).filter(|_| stayed)
+        let code = Code::from_number(one.registers.x[register]).filter(|_| stayed);
+        assert!(
+            may_done != Some(false) || code != Some(Code::Ok),
+            "an interrupt comes again on the time of another one"
+        );
+        code
+    }
+
+    /// States whether who runs may say `done` by this slot, and an interrupt has come that it is about. Then another one may come.
+    fn may_say_done(&mut self, slot: u64) -> bool {
+        let room = self.kernel.objects().room();
+        let one = &room.threads[usize::from(self.running)];
+        let first = room.components[usize::from(one.component)].first_slot as usize;
+        let found = usize::try_from(slot).ok().and_then(|slot| room.slots.get(first.checked_add(slot)?));
+        let found = found.filter(|found| found.kind == Kind::Interrupt.number());
+        let binding = found.and_then(|found| room.bindings.get(usize::from(found.object)));
+        let came = binding.filter(|binding| binding.hold != Hold::Idle && binding.server == one.server);
+        let intid = came.map(|binding| binding.intid);
+        intid.is_some_and(|intid| {
+            *self.may_have_come.entry(intid).or_insert(1) += 1;
+            true
+        })
     }
 
     /// A send as the vectors make it, and no other one.
@@ -198,6 +222,7 @@ impl Search {
 
     fn check_interrupts(&mut self) {
         let bindings: Vec<_> = self.kernel.objects().room().bindings.iter().map(|one| (one.intid, one.hold)).collect();
+        let may_have_come = self.may_have_come.clone();
         let core = self.kernel.machine();
         for (intid, hold) in bindings.into_iter().filter(|(intid, _)| *intid != 0) {
             let is = (core.active.contains(&intid), core.enabled.contains(&intid));
@@ -206,6 +231,9 @@ impl Search {
                 Hold::Held => assert_eq!(is, (true, true), "{intid} is held"),
                 Hold::Masked => assert_eq!(is, (false, false), "{intid} is masked"),
             }
+            let came = core.acknowledged.get(&intid).copied().unwrap_or(0);
+            let may = may_have_come.get(&intid).copied().unwrap_or(1);
+            assert!(came <= may, "{intid} came {came} times, of {may}");
         }
     }
 
@@ -287,7 +315,8 @@ fn arguments(search: &mut Search, random: &mut Random, call: Call) -> [u64; 8] {
         }
         Call::Interrupt => {
             let client = one_of(random, 0, SERVERS as u64);
-            x = [random.below(5), one_of(random, INTERRUPT, 2), client, 0, 0, 0, 0, 0];
+            let operation = [0, 0, 1 + random.below(4)][random.index(3)];
+            x = [operation, one_of(random, INTERRUPT, 3), client, 0, 0, 0, 0, 0];
         }
         Call::Server => {
             let made = EMPTY + random.below(4);
