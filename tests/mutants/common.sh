@@ -4,7 +4,8 @@
 #   try_place PLACE        tests the copy by `on_host`, `on_qemu` and what builds for it, and says what came of it by `tell`
 #
 # The copy is one of the last commit (target/mutants), which is left there; what is not built of it for a place is that of this checkout (./x build).
-# A place that no test finds, on the host or on QEMU where an attack must land, makes the script exit 1.
+# A place that no test finds, on the host or on QEMU where an attack must land, makes the script exit 1. ON=places breaks and tests nothing: it looks whether each place is there exactly once in this
+# checkout, and `tests/ledger/tests/mutants.rs` does that with all scripts.
 set -eu
 cd "$(dirname "$0")/../.."
 script=$(basename "$0")
@@ -15,6 +16,13 @@ missed=0
 
 # change FILE TEXT OTHER: the one place where FILE has the text gets the other one.
 change() {
+    if [ "${ON:-}" = places ]; then
+        perl -0ne 'BEGIN { $text = shift; $other = shift } $count = () = /\Q$text\E/g; END { exit($count != 1 || $text eq $other) }' "$2" "$3" "$here/$1" || {
+            echo "$place: $1 does not have the place to break exactly once: $2" >&2
+            missed=1
+        }
+        return
+    fi
     perl -0pi -e 'BEGIN { $text = shift; $other = shift } $count = s/\Q$text\E/$other/g; END { exit($count != 1) }' "$2" "$3" "$copy/$1" || {
         echo "$script: $1 does not have the place to break exactly once: $2" >&2
         exit 2
@@ -85,6 +93,11 @@ use_guest() {
 
 # try_places [PLACE...]: tries these places, or all of them.
 try_places() {
+    if [ "${ON:-}" = places ]; then
+        # shellcheck disable=SC2086 # a list of words
+        for place in $places; do break_place "$place"; done
+        exit $missed
+    fi
     # A copy that was removed by hand is still known.
     git worktree prune
     [ -d "$copy" ] || git worktree add -q --detach "$copy" HEAD
