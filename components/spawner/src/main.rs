@@ -48,7 +48,8 @@ const COUNTS: u64 = 7;
 
 /// Forks as often as the number above says, looks that nothing of it is shared, and exits with how often that was so.
 const WORKS: u64 = 9;
-/// Forks as often as it can, and its forks do, and they never end: they are taken apart after this long.
+/// Forks as often as it can, and its forks do, and they never end: they are taken apart after this long, and each bomb a millisecond later than the one before: not always at the same
+/// moment of somebody's period.
 const BOMB: u64 = 6;
 const BOMB_MS: u64 = 100;
 /// The same by spawning, of which the number of the program is above.
@@ -91,15 +92,17 @@ fn main(argument: u64) {
     println!("spawner: too small {:?}", process::spawn(worker(), 0, made(), given(), share));
     println!("spawner: no program {:?}", process::spawn(99, 0, made(), given(), share));
     if argument & 0xff == COUNTS {
-        run(COUNTS, argument);
+        run(COUNTS, argument, 0);
         return println!("spawner: over");
     }
     let bytes = argument.to_le_bytes().map(u64::from);
     let mut behind = bytes.into_iter().skip_while(|byte| *byte != END).skip(1);
     let times = behind.next().filter(|times| *times != END).unwrap_or(1);
+    let mut number = 0;
     for _ in 0..times {
         for role in bytes.into_iter().take_while(|role| *role != END) {
-            run(role, with_more(role));
+            run(role, with_more(role), BOMB_MS + number);
+            number += 1;
         }
         if times > 1 {
             // The end of a sleep is a deadline that has passed.
@@ -118,10 +121,10 @@ fn with_more(role: u64) -> u64 {
     }
 }
 
-/// One child that is given this argument, from its beginning to its end.
-fn run(role: u64, argument: u64) {
+/// One child that is given this argument, from its beginning to its end; a bomb is left this long.
+fn run(role: u64, argument: u64, milliseconds: u64) {
     if role == FILLS {
-        return fill();
+        return fill(milliseconds);
     }
     let share = match role {
         BOMB | SPAWNS => Share { pages: 300, components: 12, threads: 12, regions: 1 },
@@ -136,7 +139,7 @@ fn run(role: u64, argument: u64) {
     };
     created::count().add(1);
     if [BOMB, SPAWNS].contains(&role) {
-        let _ = receive(0, call::counter_ticks() + BOMB_MS * TICKS_PER_MS);
+        let _ = receive(0, call::counter_ticks() + milliseconds * TICKS_PER_MS);
         return println!("spawner: {role} is taken apart {:?}", process::destroy(child()));
     }
     let mut ends = 0;
@@ -166,7 +169,7 @@ fn run(role: u64, argument: u64) {
 }
 
 /// Children until there is no room, which are taken apart after a while.
-fn fill() {
+fn fill(milliseconds: u64) {
     let share = Share { pages: SPINS_PAGES, ..Share::default() };
     let mut children = 0;
     while children < MOST_CHILDREN {
@@ -178,7 +181,7 @@ fn fill() {
             }
         }
     }
-    let _ = receive(0, call::counter_ticks() + BOMB_MS * TICKS_PER_MS);
+    let _ = receive(0, call::counter_ticks() + milliseconds * TICKS_PER_MS);
     let end = (0..children).try_for_each(|number| process::destroy(child() + number));
     println!("spawner: {FILLS} is taken apart {end:?}");
 }

@@ -425,11 +425,11 @@ pub const GROUPS: &[Group] = &[
     },
     Group {
         title: "Bombs of processes",
-        about: "A component and its processes that make processes until their quota ends, three times one after the other (`components/spawner`, `components/worker`), beside a control loop. What is said is how often all of it was taken apart, and how many periods the loop loses.",
+        about: "A component and its processes that make processes until their quota ends, ten times one after the other (`components/spawner`, `components/worker`), beside a control loop, each at another moment of its period. What is said is how often all of it was taken apart, and how many periods the loop loses.",
         attacks: &[
-            attack(370, "a component that spawns", &["taken apart 3", "lost 0"]),
-            attack(371, "processes that spawn, and what they spawn does", &["taken apart 3", "lost 0"]),
-            attack(372, "processes that fork, and their forks do", &["taken apart 3", "lost 0"]),
+            attack(370, "a component that spawns", &["taken apart 10", "lost 0"]),
+            attack(371, "processes that spawn, and what they spawn does", &["taken apart 10", "lost 0"]),
+            attack(372, "processes that fork, and their forks do", &["taken apart 10", "lost 0"]),
         ],
     },
 ];
