@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back believes taken_all"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -39,6 +39,10 @@ break_place() {
         made_whole) attack=bombs && change core/objects/src/build.rs 'Ok(Built::Part) if !world.is_interrupted() => {}' 'Ok(Built::Part) => {}' ;;
         # Pages of a quota that ends are nobody's.
         given_back) hosts='bulkhead-objects --test ended_between_slices' attack=bombs && change core/objects/src/quota.rs 'above.pages = above.pages.saturating_add(pages);' '_ = pages;' ;;
+        # Who sends believes that more was taken than there is.
+        believes) hosts='bulkhead-channel' attack='' && change core/channel/src/queuing.rs 'if read < self.acknowledged || read > self.written {' 'if read < self.acknowledged {' ;;
+        # Who has taken all that there is, is mistaken.
+        taken_all) hosts='bulkhead-channel' attack='' && change core/channel/src/queuing.rs 'if read < self.acknowledged || read > self.written {' 'if read < self.acknowledged || read >= self.written {' ;;
         # A full ring joins a part to its last chunk as if that were due later than it is.
         delays) hosts='bulkhead-sched --lib' attack='' && change core/sched/src/budget/sporadic.rs 'again.date_ticks.wrapping_sub(last.amount_ticks)' 'again.date_ticks' ;;
         # A scheduler that does not know of an event says who runs, by the short way of a `switch`.

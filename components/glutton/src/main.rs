@@ -49,6 +49,12 @@ fn has_read(messages: u64) {
     write(MAGIC, HEAD);
 }
 
+/// On the emulator the other core looks at what is here now.
+fn others_turn() {
+    // SAFETY: a hint: it is another core's turn.
+    unsafe { asm!("yield", options(nostack, preserves_flags)) };
+}
+
 fn attack(number: u64, round: u64) {
     match number {
         // More than there are, fewer than it said before, and any number.
@@ -59,15 +65,19 @@ fn attack(number: u64, round: u64) {
         367 => {
             for change in 0..CHANGES {
                 write(INCARNATION, mixed(round, change) << 32);
+                others_turn();
                 has_read(mixed(change, round) % CHANGES);
+                others_turn();
                 write(MAGIC, if change.is_multiple_of(2) { HEAD } else { 0 });
+                others_turn();
             }
         }
-        // Anything anywhere.
+        // Anything anywhere, of an end that is open, and more often where its head is.
         _ => {
-            for word in 0..64 {
+            has_read(source(WRITTEN));
+            for word in 0..16 {
                 let random = mixed(round << 8 | word, number);
-                write(random, mixed(random, word) >> (random % 64));
+                write(random % (8 << (word % 7)), mixed(random, word) >> (random % 64));
             }
         }
     }
@@ -86,8 +96,7 @@ fn main(argument: u64) {
         }
         round += 1;
         attack(first + passed / EACH_MS % numbers, round);
-        // SAFETY: a hint: it is another core's turn.
-        unsafe { asm!("yield", options(nostack, preserves_flags)) };
+        others_turn();
     }
     println!("glutton: {round} rounds");
 }
