@@ -43,6 +43,8 @@ const RINGS: u64 = 12;
 const SERVES: u64 = 13;
 /// Looks at the counter all the time, and says for how long it was away.
 const LOOKS: u64 = 14;
+/// Says what came of the random calls.
+const REPORTS: u64 = 15;
 
 const INTERRUPT: u64 = 3;
 const RECEIVE: u64 = 4;
@@ -78,6 +80,7 @@ fn main(argument: u64) {
         RINGS => ring(times),
         SERVES => serve(),
         LOOKS => look(count, times),
+        REPORTS => random::report(times),
         _ => {}
     }
 }

@@ -2,11 +2,14 @@
 
 use crate::{BAND, FIRST_CLAIM, FIRST_SCHEDULER, FIRST_THREAD, MILLISECOND, spin};
 use bulkhead_component::call::{call, counter_ticks, receive};
+use bulkhead_component::driver::interrupt_done;
 use bulkhead_component::interface::invoke;
 use bulkhead_component::process::delete_capability;
 use bulkhead_component::schedule::{bind, create_server, delegate, destroy_server, events};
-use bulkhead_component::{mixed, task};
+use bulkhead_component::{mixed, println, task};
+use bulkhead_kernel_abi::Code;
 use bulkhead_kernel_abi::call::{Call, TcapOperation};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What each thread takes from.
 const FIRST_RECEIVE: u64 = 24;
@@ -16,6 +19,52 @@ const FIRST_SEND: u64 = 192;
 const ENDS: u64 = 40;
 /// Servers that are made, and claims.
 const FIRST_MADE: u64 = 232;
+/// The interrupt of a device.
+const DEVICE: u64 = 248;
+
+/// Kinds of calls, as they are counted.
+#[derive(Clone, Copy)]
+enum Kind {
+    Receive,
+    Delegate,
+    Claims,
+    Schedule,
+    Send,
+    Threads,
+    Servers,
+    Bind,
+    Done,
+}
+const KINDS: usize = 9;
+
+/// How many calls of each kind were made, and how many of them were obeyed: of all threads. One that waits when it is stopped was neither.
+static MADE: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
+static OBEYED: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
+
+/// A call was made.
+fn note<T>(kind: Kind, answer: Result<T, Code>) {
+    MADE[kind as usize].fetch_add(1, Ordering::Relaxed);
+    // A date that came is what a wait was for.
+    if matches!(answer, Ok(_) | Err(Code::TimedOut)) {
+        OBEYED[kind as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a call says of itself that is made by its number.
+fn answered([code, ..]: [u64; 8]) -> Result<(), Code> {
+    match Code::from_number(code) {
+        Some(Code::Ok) | None => Ok(()),
+        Some(code) => Err(code),
+    }
+}
+
+/// When all others were stopped: says how many calls were made and obeyed, of each kind.
+pub(crate) fn report(milliseconds: u64) {
+    let _ = receive(0, counter_ticks() + milliseconds * MILLISECOND);
+    for (number, (made, obeyed)) in MADE.iter().zip(&OBEYED).enumerate() {
+        println!("acts {number}: {} {}", obeyed.load(Ordering::Relaxed), made.load(Ordering::Relaxed));
+    }
+}
 
 /// A seed, and how many were taken.
 struct Random(u64, u64);
@@ -61,19 +110,21 @@ impl Actor {
         // A scheduler's thread schedules, mostly.
         let is_scheduler = self.number < self.schedulers && self.random.below(3) != 0;
         match if is_scheduler { 60 } else { self.random.below(100) } {
-            0..25 => self.sleep(),
+            0..22 => self.sleep(),
+            22..25 => note(Kind::Done, interrupt_done(DEVICE)),
             25..33 => spin(counter_ticks() + self.random.below(20_000)),
             33..48 => self.give(),
             48..56 => self.change_claims(),
             56..68 => self.schedule(),
             68..80 => {
-                let _ = invoke(FIRST_SEND + self.random.below(self.threads.min(ENDS)), [1 << self.random.below(64); 8]);
+                let to = FIRST_SEND + self.random.below(self.threads.min(ENDS));
+                note(Kind::Send, invoke(to, [1 << self.random.below(64); 8]));
             }
             80..91 => self.stop_and_start(),
             91..97 => self.change_servers(),
             _ => {
                 let to = self.random.one_of([FIRST_SCHEDULER, FIRST_MADE]) + self.random.below(4);
-                let _ = bind(self.thread(), to);
+                note(Kind::Bind, bind(self.thread(), to));
             }
         }
     }
@@ -98,7 +149,12 @@ impl Actor {
         // Signals wake it, or nothing does.
         let own = if self.number < ENDS { FIRST_RECEIVE + self.number } else { 0 };
         let slot = self.random.one_of([0, own]);
-        let _ = receive(slot, date_ticks);
+        let answer = receive(slot, date_ticks);
+        note(Kind::Receive, answer);
+        // It may be from somebody else: a driver cannot tell either.
+        if answer.is_ok_and(|(bits, _)| bits & 1 == 1) {
+            note(Kind::Done, interrupt_done(DEVICE));
+        }
     }
 
     fn give(&mut self) {
@@ -109,7 +165,7 @@ impl Actor {
         };
         let (from, ticks) = (self.claim(), self.random.one_of([0, 0, 1_100, 5_000, MILLISECOND, u64::MAX]));
         let (number, notify) = (self.random.below(3), self.random.below(3) == 0);
-        let _ = delegate(to, from, ticks, number, notify);
+        note(Kind::Delegate, delegate(to, from, ticks, number, notify));
     }
 
     fn change_claims(&mut self) {
@@ -123,7 +179,8 @@ impl Actor {
             3 => [TcapOperation::Priority.number(), to, 1 + self.random.below(3), 0],
             _ => [TcapOperation::Transfer.number(), to, from, ticks],
         };
-        let _ = call::<{ Call::Tcap.number() }>([operation, first, second, third, 0, 0, 0, 0]);
+        let x = [operation, first, second, third, 0, 0, 0, 0];
+        note(Kind::Claims, answered(call::<{ Call::Tcap.number() }>(x)));
     }
 
     /// As a scheduler that decides at random; in another thread all of it is refused.
@@ -132,29 +189,44 @@ impl Actor {
             FIRST_SCHEDULER + if self.number < self.schedulers { self.number } else { self.random.below(8) };
         let date_ticks = self.date_ticks();
         let deadline_ticks = if self.random.below(2) == 0 { Some(date_ticks) } else { None };
-        let token = events(scheduler, deadline_ticks).map_or_else(|_| self.random.below(4), |event| event.token);
-        let claim = if self.random.below(2) == 0 { 0 } else { self.claim() };
+        // Mostly of whom it is told that it is awake.
+        let mut event = events(scheduler, deadline_ticks).ok();
+        while event.is_some_and(|event| event.what & 1 == 0) && self.random.below(8) != 0 {
+            event = events(scheduler, None).ok();
+        }
+        if event.is_none() && self.random.below(4) != 0 {
+            return;
+        }
+        let claim = if self.random.below(4) != 0 { 0 } else { self.claim() };
         let timeout_ticks = if self.random.below(2) == 0 { 0 } else { date_ticks };
-        let (thread, number) = (self.thread(), self.random.below(4));
-        let _ = call::<{ Call::Switch.number() }>([scheduler, thread, claim, number, timeout_ticks, token, 0, 0]);
+        let number = self.random.below(4);
+        let (told, token) = event.map_or((None, self.random.below(4)), |event| (Some(event.label), event.token));
+        let thread = told.filter(|_| self.random.below(8) != 0).map_or(self.thread(), |label| FIRST_THREAD + label);
+        let x = [scheduler, thread, claim, number, timeout_ticks, token, 0, 0];
+        note(Kind::Schedule, answered(call::<{ Call::Switch.number() }>(x)));
     }
 
     fn stop_and_start(&mut self) {
         let thread = self.thread();
-        let _ = match self.random.below(4) {
+        let answer = match self.random.below(4) {
             0 => task::suspend(thread),
             1 => task::limit(thread, self.random.one_of([1, 1_000, MILLISECOND]), FIRST_SEND + self.number),
             _ => task::resume(thread),
         };
+        note(Kind::Threads, answer);
     }
 
     fn change_servers(&mut self) {
         let slot = FIRST_MADE + self.random.below(8);
         let (budget_ticks, period_ticks) = (1_000 + self.random.below(MILLISECOND), 10 * MILLISECOND);
         if self.random.below(2) == 0 {
-            let _ = create_server(BAND, budget_ticks, period_ticks, slot);
-        } else if destroy_server(slot).is_ok() {
-            let _ = delete_capability(slot);
+            note(Kind::Servers, create_server(BAND, budget_ticks, period_ticks, slot));
+        } else {
+            let answer = destroy_server(slot);
+            if answer.is_ok() {
+                let _ = delete_capability(slot);
+            }
+            note(Kind::Servers, answer);
         }
     }
 }
