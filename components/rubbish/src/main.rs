@@ -76,6 +76,12 @@ fn full(round: Round) {
     written(round, ROOM);
 }
 
+/// On the emulator the other core looks at what is here now.
+fn others_turn() {
+    // SAFETY: a hint: it is another core's turn.
+    unsafe { asm!("yield", options(nostack, preserves_flags)) };
+}
+
 fn attack(number: u64, round: Round) {
     match number {
         // Further ahead than a ring is long: each time by as much.
@@ -134,8 +140,11 @@ fn attack(number: u64, round: Round) {
         362 => {
             for change in 0..ROUNDS_EACH {
                 write(INCARNATION, mixed(round, change) << 32);
+                others_turn();
                 write(MESSAGES, mixed(change, round) % ROOM);
+                others_turn();
                 write(MAGIC, if change.is_multiple_of(2) { HEAD } else { 0 });
+                others_turn();
             }
         }
         // Anything anywhere.
@@ -169,8 +178,7 @@ fn main(argument: u64) {
         rounds += 1;
         attack(first + rounds / ROUNDS_EACH % numbers, rounds);
         rung += u64::from(port.ring() == Notified::Rung);
-        // SAFETY: a hint: it is another core's turn.
-        unsafe { asm!("yield", options(nostack, preserves_flags)) };
+        others_turn();
     }
     println!("rubbish: {rounds} rounds, {rung} rung");
 }
