@@ -225,8 +225,7 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let (unasked, dry) = self.outside.servers.unasked();
         let is_now = || self.outside.machine.counter_ticks() == self.outside.servers.now_ticks();
         // Where an interrupt waits nobody runs, and the choice of the comparison would take it.
-        let can_compare = (dry == 0 || is_now()) && !self.outside.machine.is_interrupted();
-        if cfg!(debug_assertions) && can_compare {
+        if cfg!(debug_assertions) && (dry == 0 || is_now()) && !self.outside.machine.is_interrupted() {
             let armed_ticks = self.armed_ticks;
             self.outside.servers.forget_choice();
             let chosen = self.choose();

@@ -32,20 +32,19 @@ impl Search {
         if self.kernel.machine().signalled().is_some() {
             return None;
         }
+        // As the vectors leave it: of who sends, since somebody else may run behind it.
+        let registers = self.kernel.registers().expect("it runs");
+        registers.x[..19].fill(0);
+        registers.pc += 4;
         let done = match self.way {
             Way::Long => Signal::All,
             _ => self.kernel.signal(capability.object, capability.grant, capability.word),
         };
         if done == Signal::All {
+            self.kernel.registers().expect("it runs").pc -= 4;
             let _ = self.call(Call::Invoke, [0; 8], slot);
             return Some(done);
         }
-        // As the vectors leave it.
-        let registers = self.kernel.registers().expect("it runs");
-        registers.x[..8].fill(0);
-        registers.x[8] = Code::Ok.number();
-        registers.x[9..19].fill(0);
-        registers.pc += 4;
         if done == Signal::Switch {
             let next = self.kernel.switch();
             self.take(next);
