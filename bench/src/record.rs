@@ -165,6 +165,22 @@ mod tests {
         assert_eq!(later(&all, &dates, "2026-01-01"), [format!("measured alone on 2026-01-02: `{}`", second.name)]);
     }
 
+    /// CH-60, CH-E4, CH-E5: each row of the kernel is recorded, and one that is counted 100,000 times over as many runs.
+    #[test]
+    fn each_row_of_the_kernel_is_recorded_over_all_its_runs() {
+        let recorded: Value = serde_json::from_str(&load("measurements.json").expect("it is there")).expect("JSON");
+        let recorded = recorded["measurements"].as_array().expect("a list");
+        let is_over_all = |detail: &Value| detail.as_str().is_some_and(|text| text.contains(" in 100000 runs"));
+        for row in rows::all().filter(|row| row.name.starts_with("kernel.")) {
+            let known = recorded.iter().find(|known| known["name"] == row.name);
+            let known = known.unwrap_or_else(|| panic!("{} is not recorded", row.name));
+            assert_eq!(known["how"], row.how, "{}", row.name);
+            let details = known["details"].as_array().expect("a list");
+            let is_so = !row.how.contains("100,000 times") || details.iter().any(is_over_all);
+            assert!(is_so, "{}: {details:?}", row.name);
+        }
+    }
+
     #[test]
     fn days_become_dates() {
         for (days, date) in [

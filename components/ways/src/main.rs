@@ -78,7 +78,7 @@ fn main(argument: u64) {
         SENDS_TO_LESS => signals::to_less(times),
         WAITS => signals::wait(),
         SENDS_TO_MORE => signals::to_more(times, || ()),
-        ANSWERS => signals::answer(signals::receive),
+        ANSWERS => signals::answer(times, signals::receive),
         DRIVES => signals::drive(times, None),
         DRIVES_FOR_CLIENT => signals::drive(times, Some(CLIENT)),
         LOOKS => looks::until_over(),
@@ -96,7 +96,7 @@ fn main(argument: u64) {
         CREATES => calls::create(times),
         COMPUTES => computing::null_call(times),
         COMPUTES_AND_SENDS => signals::to_more(times, computing::compute),
-        ANSWERS_AND_COMPUTES => signals::answer(computing::receive),
+        ANSWERS_AND_COMPUTES => signals::answer(times, computing::receive),
         _ => println!("no such role"),
     }
 }

@@ -105,7 +105,8 @@ pub(crate) fn wait() {
 }
 
 pub(crate) fn to_more(times: u64, compute: impl Fn()) {
-    for _ in 0..times + FIRST {
+    // One more: what is sent before the receiver waits for the first time may be one with the next.
+    for _ in 0..=times + FIRST {
         let _ = call::receive(0, call::counter_ticks() + PAUSE);
         compute();
         send_by(SEND, &FROM);
@@ -114,14 +115,14 @@ pub(crate) fn to_more(times: u64, compute: impl Fn()) {
 }
 
 /// Is sent to while a less important thread runs.
-pub(crate) fn answer(receive: impl Fn() -> (u64, u64)) {
+pub(crate) fn answer(times: u64, receive: impl Fn() -> (u64, u64)) {
     let mut range = Range::EMPTY;
     for time in 0.. {
         let (bits, now) = receive();
         if bits & END_BIT != 0 {
             break;
         }
-        if time >= FIRST {
+        if (FIRST..times + FIRST).contains(&time) {
             // Without reading the counter, the note of it and the SVC.
             range.add(now - FROM.load(Ordering::Relaxed) - 3);
         }

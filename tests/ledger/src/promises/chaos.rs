@@ -76,7 +76,7 @@ pub(super) const FAMILY: Family = Family {
         ),
         (
             "CH-E5",
-            "a limited signal is within 5 % of its parts, in 100 runs; a yield; notifications across cores: [kernel.md](specification/kernel.md)",
+            "a limited signal is within 5 % of its parts, in each of 100,000 runs; a yield; notifications across cores: [kernel.md](specification/kernel.md)",
         ),
         (
             "CH-E6",
