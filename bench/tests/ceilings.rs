@@ -2,6 +2,7 @@
 
 use bulkhead_bench::{Verdict, kernel_paths, measure, rows};
 use bulkhead_system_tests::kernel::Place;
+use bulkhead_system_tests::kernel::chaos::count_yields;
 use bulkhead_system_tests::ways::{Way, count};
 
 fn assert_below_ceilings(names: &[String]) {
@@ -51,5 +52,9 @@ fn what_boots_linux_stays_below_its_ceiling() {
 fn the_sum_over_a_path_is_what_is_counted() {
     let sum = kernel_paths::sum("kernel.signal_peer").unwrap_or_else(|failure| panic!("{}", failure.message));
     let most = count(Way::SignalPeer, 8, Place::Board).most;
+    assert_eq!(sum, (most, most));
+    // Here a component is on the way that has the same addresses as the one that counts.
+    let sum = kernel_paths::sum("kernel.yield").unwrap_or_else(|failure| panic!("{}", failure.message));
+    let most = count_yields(8, Place::Board).iter().map(|row| row.most).max().unwrap_or(0);
     assert_eq!(sum, (most, most));
 }

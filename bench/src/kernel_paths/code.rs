@@ -21,6 +21,8 @@ pub(super) struct Owner {
     pub file: String,
     /// Empty where the compiler knows none.
     pub line: String,
+    /// It is not of the kernel but of the component that is called.
+    pub is_called: bool,
 }
 
 fn run(tool: &str, arguments: &[&str], elf: &Path, addresses: &[String]) -> Result<String, Failure> {
@@ -73,7 +75,7 @@ fn owner(function: &str, place: &str, repository: &Path) -> Owner {
     // Of assembly the compiler notes no folder.
     let file = ours.unwrap_or(if file.contains('/') { LIBRARY } else { ASSEMBLY });
     let line = if line == "?" || line == "0" { "" } else { line };
-    Owner { function: short(function), file: file.to_owned(), line: line.to_owned() }
+    Owner { function: short(function), file: file.to_owned(), line: line.to_owned(), is_called: false }
 }
 
 /// The last part of a function's name, without what it is generic over.
@@ -116,6 +118,7 @@ mod tests {
             function: function.to_owned(),
             file: file.to_owned(),
             line: line.to_owned(),
+            is_called: false,
         };
         assert_eq!(found[&0xffff_ff80_0000_0010], owner("charge", "core/sched/src/budget.rs", "9"));
         assert_eq!(found[&0xffff_ff80_0000_0014], owner("bulkhead_kernel_slow", ASSEMBLY, ""));

@@ -17,10 +17,12 @@ use crate::{Failure, report, rows};
 use bulkhead_description::Options;
 use bulkhead_run::{MachineOptions, exit_code};
 use bulkhead_system_tests::Running;
+use bulkhead_system_tests::kernel::chaos::yields_image;
 use bulkhead_system_tests::kernel::{Counted, plain, rows as printed_rows};
 use bulkhead_system_tests::ways::{Way, image};
 use clap::Args;
 use code::Owner;
+use log::Program;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::BufReader;
@@ -34,7 +36,7 @@ const RUNS: u64 = 32;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PathsArguments {
-    /// Rows (`kernel.signal_peer`) [default: each way between threads, each call about time, and the fork]
+    /// Rows (`kernel.signal_peer`) [default: each way between threads, each call about time, the yield and the fork]
     #[arg(value_name = "ROW")]
     names: Vec<String>,
 
@@ -69,6 +71,8 @@ Exit codes:
 enum Path {
     /// Those of the component `ways`.
     Way(Way),
+    /// Those of two tasks of ChaosRT, which is on the way.
+    Yield,
     /// Those of a process and its child, both the program `worker`.
     Fork,
 }
@@ -78,13 +82,23 @@ impl Path {
     const fn program(self) -> &'static str {
         match self {
             Self::Way(_) => "kernel/ways.elf",
+            Self::Yield => "kernel/tasks.elf",
             Self::Fork => "kernel/worker.elf",
+        }
+    }
+
+    /// The component that is called on the way.
+    const fn called(self) -> Option<&'static str> {
+        match self {
+            Self::Yield => Some("kernel/chaosrt.elf"),
+            Self::Way(_) | Self::Fork => None,
         }
     }
 
     fn image(self, lab: &Lab) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Way(way) => Ok(image(way, RUNS)),
+            Self::Yield => Ok(yields_image(RUNS)),
             Self::Fork => experiments::fork_image(lab, RUNS),
         }
     }
@@ -93,6 +107,8 @@ impl Path {
     fn printed(self, lines: &[String]) -> Option<Counted> {
         match self {
             Self::Way(_) => printed_rows(lines).pop(),
+            // Each task counted the other one's.
+            Self::Yield => printed_rows(lines).into_iter().max_by_key(|row| row.most),
             Self::Fork => experiments::counted_forks(lines),
         }
     }
@@ -112,7 +128,7 @@ const fn measured(row: &'static str, way: Way, own: u64) -> Measured {
 }
 
 /// In the order of the rows.
-const ALL: [Measured; 18] = [
+const ALL: [Measured; 19] = [
     measured("kernel.signal_peer", Way::SignalPeer, 2),
     measured("kernel.signal_less", Way::SignalLess, 2),
     measured("kernel.signal_held", Way::SignalHeld, 3),
@@ -130,6 +146,7 @@ const ALL: [Measured; 18] = [
     measured("kernel.switch_divided", Way::SwitchDivided, 3),
     measured("kernel.null_call_computing", Way::NullComputing, 2),
     measured("kernel.signal_more_computing", Way::SignalMoreComputing, 3),
+    Measured { row: "kernel.yield", path: Path::Yield, own: 0 },
     Measured { row: "kernel.fork_64k", path: Path::Fork, own: 0 },
 ];
 
@@ -139,16 +156,21 @@ struct Taken {
     measured: Measured,
     row: &'static Row,
     printed: Counted,
-    /// The kernel's instructions, in order.
+    /// The kernel's instructions, and those of a component that is called, in order.
     executed: Vec<u64>,
-    /// What of the count is the component's: instructions between its look and the interrupt that cut it off.
+    /// What of the count is of the component that looks: its way into the kernel and back, or what it executed before an interrupt cut it off.
     of_component: u64,
     owners: HashMap<u64, Owner>,
 }
 
 impl Taken {
     fn owner(&self, address: u64) -> Owner {
-        let unknown = || Owner { function: "?".to_owned(), file: code::ASSEMBLY.to_owned(), line: String::new() };
+        let unknown = || Owner {
+            function: "?".to_owned(),
+            file: code::ASSEMBLY.to_owned(),
+            line: String::new(),
+            is_called: log::is_other(address),
+        };
         self.owners.get(&address).cloned().unwrap_or_else(unknown)
     }
 
@@ -177,11 +199,7 @@ pub(crate) fn run(arguments: &PathsArguments) -> Result<u8, Failure> {
     }
     bulkhead_files::say!("{}\n", report::INSTRUCTIONS);
     for taken in &all {
-        let text = if arguments.instructions {
-            page::instructions(taken, &code::texts(&kernel()?)?)
-        } else {
-            page::text(taken)
-        };
+        let text = if arguments.instructions { page::instructions(taken, &texts(taken)?) } else { page::text(taken) };
         bulkhead_files::output::print(&text);
     }
     Ok(exit_code::SUCCESS)
@@ -209,15 +227,43 @@ fn take(names: &[String]) -> Result<Vec<Taken>, Failure> {
     chosen.map(|one| take_one(&lab, one)).collect()
 }
 
-fn kernel() -> Result<PathBuf, Failure> {
+fn program(file: &str) -> Result<PathBuf, Failure> {
     let guests = Options::from_environment(None).guests;
     let guests = guests.ok_or_else(|| Failure::host("there are no guests; `./x guests` builds them".to_owned()))?;
-    Ok(guests.join("kernel/kernel.elf"))
+    Ok(guests.join(file))
+}
+
+const KERNEL: &str = "kernel/kernel.elf";
+
+/// The text of each instruction of the kernel and of the component that is called.
+fn texts(taken: &Taken) -> Result<HashMap<u64, String>, Failure> {
+    let mut all = code::texts(&program(KERNEL)?)?;
+    if let Some(called) = taken.measured.path.called() {
+        all.extend(code::texts(&program(called)?)?.into_iter().map(|(address, text)| (address | log::OTHER, text)));
+    }
+    Ok(all)
+}
+
+/// Whose each of these instructions is.
+fn owners(path: Path, executed: &[u64]) -> Result<HashMap<u64, Owner>, Failure> {
+    let different: BTreeSet<u64> = executed.iter().copied().collect();
+    let (called, of_kernel): (Vec<u64>, Vec<u64>) = different.iter().partition(|address| log::is_other(**address));
+    let called: Vec<u64> = called.iter().map(|address| address & !log::OTHER).collect();
+    let mut all = code::owners(&program(KERNEL)?, &of_kernel)?;
+    if let Some(file) = path.called() {
+        let found = code::owners(&program(file)?, &called)?;
+        all.extend(
+            found.into_iter().map(|(address, owner)| (address | log::OTHER, Owner { is_called: true, ..owner })),
+        );
+    }
+    Ok(all)
 }
 
 fn take_one(lab: &Lab, measured: Measured) -> Result<Taken, Failure> {
-    lab.guest("kernel/kernel.elf")?;
-    let looks = log::looks(&lab.guest(measured.path.program())?);
+    lab.guest(KERNEL)?;
+    let looking = Program::read(&lab.guest(measured.path.program())?);
+    let called = measured.path.called().map(|file| lab.guest(file)).transpose()?;
+    let called = called.map(|file| Program::read(&file));
     let file = Scratch::new();
     let mut options = MachineOptions::bare(measured.path.image(lab)?);
     options.icount_shift = Some(4);
@@ -229,12 +275,11 @@ fn take_one(lab: &Lab, measured: Measured) -> Result<Taken, Failure> {
     let printed = measured.path.printed(&lines);
     let printed = printed.ok_or_else(|| Failure::wrong(format!("{} printed {lines:?}", measured.row)))?;
     drop(machine);
-    let all = log::stretches(BufReader::new(file.open()?), &looks)?;
+    let all = log::stretches(BufReader::new(file.open()?), &looking, called.as_ref())?;
     let longest = log::counted(&all, &printed, measured.own)?;
-    let executed: Vec<u64> = longest.in_kernel().collect();
+    let executed: Vec<u64> = longest.beside_the_component().collect();
     let of_component = (longest.executed.len() - executed.len()) as u64 - measured.own;
-    let different: BTreeSet<u64> = executed.iter().copied().collect();
-    let owners = code::owners(&kernel()?, &different.into_iter().collect::<Vec<_>>())?;
+    let owners = owners(measured.path, &executed)?;
     let row = rows::all().find(|row| row.name == measured.row);
     let row = row.ok_or_else(|| Failure::wrong(format!("there is no row `{}`", measured.row)))?;
     Ok(Taken { measured, row, printed, executed, of_component, owners })

@@ -28,6 +28,9 @@ const PURPOSES: &[(&[&str], &str)] = &[
     (&["library"], "memory copied and cleared, and checks of Rust's own library"),
 ];
 
+/// What all code of the component that is called is for.
+pub(super) const CALLED: &str = "the scheduler in user space: its stubs, and what it decides";
+
 /// What the code of a file is for.
 pub(super) fn purpose(file: &str) -> &'static str {
     let fits = |(files, _): &&(&[&str], &'static str)| files.iter().any(|one| file.starts_with(one));
@@ -38,6 +41,11 @@ pub(super) fn purpose(file: &str) -> &'static str {
 pub(super) fn needed(path: Path) -> Option<&'static str> {
     match path {
         Path::Way(way) => of_way(way),
+        Path::Yield => Some(
+            "a shorter ChaosRT, a shorter `switch`, and then another promise: what ChaosRT executes is nearly all of the 420, and a call with its return (115) and a `switch` as promised (220) leave 85 to it. It decides \
+             twice: who yields chooses, and who comes back from `switch` takes the lock and chooses again, as something may have happened meanwhile; and each step looks for the task (`one`, `change`) and its sets. Needed: the \
+             token says whether an event came since, so without one the second choice is a comparison; and a yield among equals changes the place of its level alone. In the kernel, what `kernel.switch` needs.",
+        ),
         Path::Fork => None,
     }
 }
@@ -113,5 +121,6 @@ mod tests {
         }
         assert!(ALL.iter().all(|one| crate::rows::all().any(|row| row.name == one.row)));
         assert_eq!(ALL.iter().filter(|one| needed(one.path).is_none()).count(), 8);
+        assert!(ALL.iter().any(|one| one.row == "kernel.yield" && needed(one.path).is_some()));
     }
 }

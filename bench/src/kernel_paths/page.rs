@@ -2,7 +2,7 @@
 
 use super::Taken;
 use super::code::Owner;
-use super::needed::{needed, purpose};
+use super::needed::{CALLED, needed, purpose};
 use crate::report;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -41,7 +41,7 @@ impl Group {
 fn grouped(taken: &Taken) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (owner, count) in taken.functions() {
-        let purpose = purpose(&owner.file);
+        let purpose = if owner.is_called { CALLED } else { purpose(&owner.file) };
         match groups.iter_mut().find(|group| group.purpose == purpose) {
             Some(group) => {
                 group.sum += count;
@@ -99,7 +99,7 @@ pub(super) fn page(all: &[Taken]) -> String {
     line!(out, "{}\n", report::INSTRUCTIONS);
     line!(
         out,
-        "What the kernel executes between two looks of a component at the counter, on the bare board: the longest of {} runs, by what it is for. `--instructions` prints each \
+        "What the kernel, and ChaosRT where it is called, executes between two looks of a component at the counter, on the bare board: the longest of {} runs, by what it is for. `--instructions` prints each \
          instruction. A row of 100,000 runs may have a longer one where dates decide (`docs/measurements.md`). The sum is what the component counted, to the instruction.\n",
         super::RUNS
     );

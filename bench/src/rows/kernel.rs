@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "kernel.yield",
         what: "yield of a task of ChaosRT to an equal one, up to that one's first instruction: call, decision, `switch`, return",
-        how: "two tasks yield to each other 100,000 times, and count two of them at once; on the bare board and in `direct`, which are equal; half of the most",
+        how: "two tasks yield to each other more than 100,000 times, and each reads the counter before its yield and behind the other one's; on the bare board and in `direct`, which are equal; the most",
         peers: "seL4 277, seL4 MCS 439, Zephyr user threads 223, without 123: in the kernel, without a scheduler in user space; the seed's takes 654 cycles on average, which are no instructions",
         ceiling: Some(420.0),
         unit: Unit::Instructions,

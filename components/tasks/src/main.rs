@@ -47,7 +47,7 @@ bulkhead_component::counts! {
 
 /// Spins for some milliseconds, and says how much it ran.
 const SPINS: u8 = 0;
-/// Yields this often, with an equal, and says what one took.
+/// Yields this often, with an equal, and says what that one's yields took, up to its own first instruction behind one.
 const YIELDS: u8 = 1;
 /// Notifies as often as it can for some milliseconds.
 const NOTIFIES: u8 = 2;
@@ -73,6 +73,8 @@ const ABSENCE: u64 = 300;
 const STOP: u64 = 20 * MILLISECOND;
 /// What the waiting task and the one that wakes it did, in turn.
 static TURNS: AtomicU64 = AtomicU64::new(0);
+/// When the latest task yielded; 0 when somebody counted it.
+static YIELDED: AtomicU64 = AtomicU64::new(0);
 
 fn main(argument: u64) {
     let (me, count) = (argument >> 8 & 0xff, argument >> 16);
@@ -117,12 +119,17 @@ fn spin(me: u64, milliseconds: u64) {
 fn yields(me: u64, count: u64) {
     let mut range = Range::EMPTY;
     for _ in 0..count {
-        let before = call::counter_ticks();
+        YIELDED.store(call::counter_ticks(), Ordering::Relaxed);
         let _ = rt::give_way(me);
-        range.add(call::counter_ticks() - before);
+        let now = call::counter_ticks();
+        // The other one's last yield, or nothing when it has ended: then something else brought this one back.
+        match YIELDED.swap(0, Ordering::Relaxed) {
+            0 => {}
+            before => range.add(now - before),
+        }
     }
     let _ = rt::sleep(me, call::counter_ticks() + 5 * MILLISECOND);
-    range.print("yield_and_back");
+    range.print("yield");
 }
 
 fn notifies(me: u64, milliseconds: u64) {

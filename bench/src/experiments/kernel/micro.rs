@@ -13,8 +13,6 @@ use bulkhead_system_tests::ways::{Way, count};
 struct Operation {
     board: Counted,
     direct: Counted,
-    /// Percent by which the worst run may differ from the best one.
-    spread_percent: u64,
     label: &'static str,
     published_cycles: Option<f64>,
 }
@@ -23,7 +21,7 @@ struct Operation {
 fn operations(times: u64) -> Result<Vec<Operation>, Failure> {
     let mut all = Vec::new();
     let mut add = |[board, direct]: [Counted; 2], label, published_cycles| {
-        all.push(Operation { board, direct, spread_percent: 0, label, published_cycles });
+        all.push(Operation { board, direct, label, published_cycles });
     };
     let calls = |place| named(counted(&pair(COUNTS | times << 8, Policy::default()), place), "call_and_return");
     add(both(calls)?, "call of a component and its return", Some(741.0));
@@ -32,10 +30,7 @@ fn operations(times: u64) -> Result<Vec<Operation>, Failure> {
     add(way(Way::SignalHeld)?, "signal, up to a more important thread of the same server", None);
     add(way(Way::SignalMore)?, "signal, up to a thread of a more important server", None);
     add(both(|place| named(count_limited(times, place), "limited"))?, "signal through ChaosRT's limiter", None);
-    let [board, direct] = both(|place| named(count_yields(times, place), "yield_and_back"))?;
-    // A yield asks how much of its turn a task has left, which now and then is another one.
-    let label = "two yields of ChaosRT";
-    all.push(Operation { board, direct, spread_percent: 2, label, published_cycles: Some(2.0 * 654.0) });
+    add(both(|place| named(count_yields(times, place), "yield"))?, "yield of ChaosRT", Some(654.0));
     Ok(all)
 }
 
@@ -53,7 +48,7 @@ fn named(rows: Vec<Counted>, name: &str) -> Result<Counted, Failure> {
 pub(super) fn micro(_lab: &Lab, length: Length) -> Result<Findings, Failure> {
     let times = iterations("kernel.micro", length)?;
     let mut findings = Findings::default();
-    for Operation { board, direct, spread_percent, label, published_cycles } in operations(times)? {
+    for Operation { board, direct, label, published_cycles } in operations(times)? {
         findings.cells.push(shown(
             format!("{label}, worst of {}", board.times),
             "instructions",
@@ -67,7 +62,7 @@ pub(super) fn micro(_lab: &Lab, length: Length) -> Result<Findings, Failure> {
             direct.sum,
         ));
         findings.claim(
-            [&board, &direct].iter().all(|one| (one.most - one.least) * 100 <= spread_percent * one.least),
+            [&board, &direct].iter().all(|one| one.most == one.least),
             format!(
                 "{label}: {} to {} on the bare board, {} to {} in `direct`",
                 board.least, board.most, direct.least, direct.most

@@ -80,7 +80,16 @@ bind = {{ {bindings}, news = "receive:task-{last}" }}
 /// When they do not come to their end.
 #[must_use]
 pub fn count_yields(times: u64, place: Place) -> Vec<Counted> {
-    rows(&run(&subsystem(0, &[(YIELDS, times, 3), (YIELDS, times, 3)]), place))
+    rows(&run(&yields_image(times), place))
+}
+
+/// Their instance.
+///
+/// # Panics
+/// When a program is not there.
+#[must_use]
+pub fn yields_image(times: u64) -> Vec<u8> {
+    subsystem(0, &[(YIELDS, times, 3), (YIELDS, times, 3)])
 }
 
 /// What a signal through the limiter takes, one without a limit in the same state, and the limiter alone.

@@ -76,16 +76,17 @@ fn a_limited_sender_is_heard_as_often_as_it_may() {
     }
 }
 
-/// Row 7, with two equals that yield to each other: from one's call until it is back are two of them. What it takes now, 30 for timing its two calls included; what is promised is in the rows of `./x bench`.
+/// Row 7, with two equals that yield to each other, each of which counts the other one's yields: when the first one has ended, the other one's last yield comes back to
+/// itself and is nobody's. What it takes now; what is promised is in the rows of `./x bench`.
 #[test]
 fn a_yield_takes_what_it_took() {
     for place in [Place::Board, Place::Direct] {
         let rows = count_yields(200, place);
         println!("{place:?}: {rows:?}");
-        assert_eq!(rows.len(), 2, "{rows:?}");
-        for row in rows {
-            assert!(row.times == 200 && row.most / 2 <= 1_420, "{row:?}");
-        }
+        let mut times: Vec<u64> = rows.iter().map(|row| row.times).collect();
+        times.sort_unstable();
+        assert_eq!(times, [199, 200], "{rows:?}");
+        assert!(rows.iter().all(|row| row.most <= 1_390 && row.least >= 1_250), "{rows:?}");
     }
 }
 
