@@ -116,6 +116,21 @@ fn functions_are_slots_by_name() {
     assert!(tables.threads.iter().all(|one| one.entry == COMPONENT_TEXT + 16));
 }
 
+/// CH-4, CH-7: functions with types are bound where both programs have the same version of their interface; `bad/other-version` has two versions.
+#[test]
+fn both_sides_of_an_interface_have_one_version() {
+    let (laid, report) = check(Path::new("tests/kernels/good/typed.kernel.toml"));
+    let laid = laid.unwrap_or_else(|| panic!("{}", report.to_text(false)));
+    let (_, tables) = tables(&laid.bytes);
+    let signatures: Vec<u64> = tables.entries(&tables.components[1]).iter().map(|one| one.signature).collect();
+    assert_eq!(signatures, support::kernel::FIRST.map(|(_, signature)| signature));
+    let slots = tables.slots(&tables.components[0]);
+    assert_eq!(slots[1..].iter().map(|one| one.kind()).collect::<Vec<_>>(), [Some(Kind::Call); 2]);
+    let [first, second] = [support::kernel::FIRST, support::kernel::SECOND];
+    assert_ne!(first[0], second[0], "the type of a field is another one");
+    assert_eq!(first[1], second[1], "it has none of the types that changed");
+}
+
 /// CH-61: who is told of a component's faults may begin it again, and look at them; nobody else.
 #[test]
 fn a_supervisor_is_told_and_may_begin_again() {

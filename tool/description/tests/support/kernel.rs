@@ -1,5 +1,6 @@
 //! A kernel that is none, and programs of components, made by the tests.
 
+use bulkhead_component::typed::{Name, Value, signature};
 use bulkhead_kernel_abi::KERNEL_ABI_VERSION;
 use bulkhead_kernel_abi::image::{
     ACCOUNTS_SIGNATURE, COMPONENT_MAGIC, COMPONENT_TEXT, COUNTS, ComponentHead, DEVICE_SIGNATURE, DMA_SIGNATURE,
@@ -18,6 +19,40 @@ const ALL: u32 = 7;
 /// Constants of a program: behind the first word those that say slots.
 const CONSTANTS: u64 = COMPONENT_TEXT + 0x1000;
 
+/// An interface with types.
+mod first {
+    bulkhead_component::value! {
+        /// What was measured.
+        pub struct Reading {
+            /// In millikelvin.
+            value: u32,
+            /// When.
+            at_ticks: u64,
+        }
+    }
+}
+
+/// Its next version: the same names and as many words, but the value may be below zero.
+mod second {
+    bulkhead_component::value! {
+        /// What was measured.
+        pub struct Reading {
+            /// In millidegrees Celsius.
+            value: i32,
+            /// When.
+            at_ticks: u64,
+        }
+    }
+}
+
+/// Functions `measured`, which has a type of the interface, and `switch_off`, which has none of it, as one version of it has them.
+const fn thermometer(reading: &Name) -> [(&'static str, u64); 2] {
+    [("measured", signature(&[u8::NAME], reading)), ("switch_off", signature(&[bool::NAME], &<()>::NAME))]
+}
+
+pub(crate) const FIRST: [(&str, u64); 2] = thermometer(&first::Reading::NAME);
+pub(crate) const SECOND: [(&str, u64); 2] = thermometer(&second::Reading::NAME);
+
 /// The files, by the names that fixtures give them.
 pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
     let text = COMPONENT_TEXT;
@@ -31,6 +66,9 @@ pub(crate) fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("kernel/plain.elf", program(&[], &[])),
         ("kernel/caller.elf", program(&[], &[("report", 1)])),
         ("kernel/callee.elf", program(&[("write", 1), ("read", 2)], &[])),
+        ("kernel/boiler.elf", program(&FIRST, &[])),
+        ("kernel/panel.elf", program(&[], &FIRST)),
+        ("kernel/newer-panel.elf", program(&[], &SECOND)),
         ("kernel/both.elf", program(&[("enter", 1)], &[("next", 1)])),
         (
             "kernel/limiter.elf",
