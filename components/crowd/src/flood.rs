@@ -110,9 +110,10 @@ pub(crate) fn watch(rounds: u64) {
     println!("victim: sum {expected:#x}, wrong {wrong}");
 }
 
-/// Takes what the floods signal until the job is over, and what comes late.
-pub(crate) fn listen() {
-    let (mut woken, mut taken, mut until_ticks) = (0_u64, 0_u64, 0);
+/// Takes what the floods signal until the job is over, and what comes late; or for so many milliseconds.
+pub(crate) fn listen(milliseconds: u64) {
+    let end_ticks = counter_ticks() + milliseconds * LATE_TICKS / 2;
+    let (mut woken, mut taken, mut until_ticks) = (0_u64, 0_u64, if milliseconds == 0 { 0 } else { end_ticks });
     loop {
         match call::receive(told(), until_ticks) {
             Ok((bits, count)) => {

@@ -35,7 +35,7 @@ const TAKES: u8 = 2;
 const FLOODS: u8 = 3;
 /// Is that job: distance (31:8), instructions in all (63:32).
 const WORKS: u8 = 4;
-/// Takes what the flood signals, on a server that is less important than the job's.
+/// Takes what the flood signals, on a server that is less important than the job's; for how many milliseconds, if no job ends it (63:32).
 const LISTENS: u8 = 5;
 /// As [`WORKS`], and makes a null call at each distance.
 const CALLS: u8 = 6;
@@ -54,7 +54,7 @@ fn main(argument: u64) {
         WORKS => flood::work(distance, much, false),
         CALLS => flood::work(distance, much, true),
         WATCHES => flood::watch(much),
-        LISTENS => flood::listen(),
+        LISTENS => flood::listen(much),
         other => println!("crowd: {other} is nothing that it does"),
     }
 }

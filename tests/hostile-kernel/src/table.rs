@@ -432,4 +432,37 @@ pub const GROUPS: &[Group] = &[
             attack(372, "processes that fork, and their forks do", &["taken apart 10", "lost 0"]),
         ],
     },
+    Group {
+        title: "A stranger's wire",
+        about: "A partition that is no instance but a guest with all its powers (`guests/stranger`), and has the source of the channel that is a wire for the instance. It writes its area by every width and rings three times a round, at a doorbell with a limit. What is said is how many signals an end point of the instance is told, how many periods a control loop of it loses, and how often a ball comes back that is thrown over wires to a third partition.",
+        attacks: &[
+            attack(
+                390,
+                "full rings for exports that there are not, one of another wire among them, and with bits that are not exported",
+                &["told 0", "lost 0", "caught 200"],
+            ),
+            attack(
+                391,
+                "pieces of words at any byte of the wire's own ones, so that words are torn",
+                &["told 0", "lost 0", "caught 200"],
+            ),
+            attack(
+                392,
+                "write indices and incarnations that change while the first one is taken",
+                &["told 0", "lost 0", "caught 200"],
+            ),
+            attack(
+                393,
+                "doorbells by every number that a partition may have, and by others",
+                &["told 0", "lost 0", "caught 200"],
+            ),
+            attack(
+                394,
+                "full rings of what is exported, in new incarnations: at most a ring for each doorbell that its limit lets through",
+                &["lost 0", "caught 200"],
+            ),
+            attack(395, "pieces of random words at random places of its area", &["told 0", "lost 0", "caught 200"]),
+            attack(396, "those of 394, and a fault behind them, in three lives", &["lost 0", "caught 200"]),
+        ],
+    },
 ];

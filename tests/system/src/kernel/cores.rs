@@ -52,6 +52,15 @@ impl Channel {
 /// When it is refused.
 #[must_use]
 pub fn system(name: &str, mode: &str, members: &[Member], channels: &[Channel]) -> System {
+    system_with(name, mode, members, channels, "")
+}
+
+/// The same, and partitions that are no instances, as descriptions of systems have them; their ports are those of the channels.
+///
+/// # Panics
+/// When it is refused.
+#[must_use]
+pub fn system_with(name: &str, mode: &str, members: &[Member], channels: &[Channel], others: &str) -> System {
     let texts: Vec<_> = members.iter().map(|member| (member.name, member.text.as_str())).collect();
     let files = Files::new(name, &texts);
     let mut text = format!("version = 1\nname = \"{name}\"\nboard = \"qemu-virt\"\nmemory = \"256 MiB\"\n");
@@ -73,6 +82,7 @@ pub fn system(name: &str, mode: &str, members: &[Member], channels: &[Channel]) 
             member.keys
         ));
     }
+    text.push_str(others);
     for Channel { name, from, to, doorbell, .. } in channels {
         let doorbell = if doorbell.is_empty() { String::new() } else { format!("doorbell = {doorbell}\n") };
         text.push_str(&format!(
@@ -85,15 +95,13 @@ pub fn system(name: &str, mode: &str, members: &[Member], channels: &[Channel]) 
 /// Counts the instructions of each instance's kernel, as `kernel NAME`, beside the monitor's.
 ///
 /// # Panics
-/// When a partition has no instance.
+/// When an instance has no head.
 #[must_use]
 pub fn counting(system: &System) -> CountingOptions {
     let plan = system.plan();
     let mut counting = CountingOptions::for_monitor(&plan);
     for (partition, planned) in system.model.partitions.iter().zip(&plan.partitions) {
-        let GuestImage::Kernel { bytes, load, .. } = &partition.image else {
-            panic!("{} is no instance", partition.name)
-        };
+        let GuestImage::Kernel { bytes, load, .. } = &partition.image else { continue };
         let ram = planned.ram().first().expect("a partition has memory");
         let start = ram.physical.0 + (load.0 - ram.guest.0);
         // Behind the kernel is the head of its tables.

@@ -9,6 +9,7 @@ mod peer;
 mod ports;
 mod random;
 mod rings;
+mod stranger;
 mod subsystems;
 mod suite;
 mod swarm;
