@@ -36,6 +36,13 @@ struct bulkhead_fault {
     uint64_t program_counter;
 };
 
+/* What a server may use, and what it has used of it so far, all threads on it together. In ticks of the counter. */
+struct bulkhead_server {
+    uint64_t budget_ticks; /* in each period */
+    uint64_t period_ticks;
+    uint64_t used_ticks;
+};
+
 /* What of two threads comes back from bulkhead_fork. */
 #define BULKHEAD_FORK_CHILD 0
 #define BULKHEAD_FORK_PARENT 1
@@ -100,6 +107,14 @@ static inline uint64_t bulkhead_component_fault(uint64_t slot, struct bulkhead_f
     return words[0];
 }
 
+/* Reads what the server of a slot has used, up to this call. BULKHEAD_DENIED without a right to read. */
+static inline uint64_t bulkhead_server_read(uint64_t slot, struct bulkhead_server *server) {
+    uint64_t words[8] = {BULKHEAD_SERVER_READ, slot};
+    bulkhead_call(BULKHEAD_CALL_SERVER, words);
+    *server = (struct bulkhead_server){words[1], words[2], words[3]};
+    return words[0];
+}
+
 /* Begins the component of a slot again: who is inside is brought out, and its first thread starts. */
 static inline uint64_t bulkhead_component_reset(uint64_t slot) {
     uint64_t words[8] = {BULKHEAD_COMPONENT_RESET, slot};
@@ -135,11 +150,11 @@ static inline uint64_t bulkhead_region_create(uint64_t quota, uint64_t pages, ui
     return words[0];
 }
 
-/* Maps pages of the region of a slot from its page `first` on at an address, with rights (BULKHEAD_RIGHT_). Stores how many are mapped. */
+/* Maps pages of the region of a slot from its page `first` on at an address, with rights (BULKHEAD_RIGHT_). Stores how many are mapped, 0 with a code. */
 static inline uint64_t bulkhead_map(uint64_t slot, uint64_t first, uint64_t address, uint64_t pages, uint64_t rights, uint64_t *mapped) {
     uint64_t words[8] = {BULKHEAD_MEMORY_MAP, slot, first, address, pages, rights};
     bulkhead_call(BULKHEAD_CALL_MEMORY, words);
-    *mapped = words[1];
+    *mapped = words[0] == BULKHEAD_OK ? words[1] : 0;
     return words[0];
 }
 
@@ -147,7 +162,7 @@ static inline uint64_t bulkhead_map(uint64_t slot, uint64_t first, uint64_t addr
 static inline uint64_t bulkhead_unmap(uint64_t address, uint64_t pages, uint64_t *unmapped) {
     uint64_t words[8] = {BULKHEAD_MEMORY_UNMAP, 0, address, pages};
     bulkhead_call(BULKHEAD_CALL_MEMORY, words);
-    *unmapped = words[1];
+    *unmapped = words[0] == BULKHEAD_OK ? words[1] : 0;
     return words[0];
 }
 
@@ -155,7 +170,7 @@ static inline uint64_t bulkhead_unmap(uint64_t address, uint64_t pages, uint64_t
 static inline uint64_t bulkhead_protect(uint64_t address, uint64_t pages, uint64_t rights, uint64_t *changed) {
     uint64_t words[8] = {BULKHEAD_MEMORY_PROTECT, 0, address, pages, rights};
     bulkhead_call(BULKHEAD_CALL_MEMORY, words);
-    *changed = words[1];
+    *changed = words[0] == BULKHEAD_OK ? words[1] : 0;
     return words[0];
 }
 

@@ -2,6 +2,7 @@
 
 mod aborted;
 mod bombs;
+mod bounded;
 mod broken;
 mod calls;
 mod chaos;
