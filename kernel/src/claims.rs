@@ -123,6 +123,8 @@ impl ShareRoom<'_> {
     #[inline(never)] // What it makes on its way is off the stack before the kernel itself is made.
     pub(crate) fn make_bands(&mut self, tables: &Tables<'_>) -> bool {
         self.state.configure(tables);
+        // Without schedulers as well: calls find that there are none.
+        self.claims.clear();
         let with_test = tables.bands.iter().any(|band| band.admission != 0);
         self.bands.clear(with_test.then(|| quick(tables.servers)));
         tables.bands.iter().all(|row| self.bands.add(band(row, tables.servers)))
@@ -134,7 +136,6 @@ impl Servers<'_> {
     #[inline(never)] // The same.
     pub(crate) fn make_claims(&mut self, tcaps: &[TcapRow]) -> Option<()> {
         let shares = &mut self.room.shares;
-        shares.claims.clear();
         let own_of = |number: u8, row: &TcapRow| {
             let server = self.rows.get(usize::from(row.server))?;
             (server.tcap == u16::from(number)).then_some(*server)

@@ -5,6 +5,8 @@
 //! it compares what can be seen from outside as well: who runs is in the position of its server, nobody's deadline is later than the timer while somebody
 //! runs who is not more important, all time is charged to somebody, and interrupts are where their bindings say.
 
+#[path = "search/exchanges.rs"]
+mod exchanges;
 #[path = "../../core/sched/tests/support/random.rs"]
 mod random;
 #[path = "search/rows.rs"]
@@ -15,11 +17,13 @@ mod ways;
 
 use bulkhead_arch::fake::kernel::FakeCore;
 use bulkhead_arch::kernel::Entry;
+use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel::signal::Signal;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::call::Call;
-use bulkhead_kernel_abi::{Code, Kind, NONE};
-use bulkhead_objects::{Hold, Position, Thread, ThreadState};
+use bulkhead_kernel_abi::{Code, Kind, MAX_SERVERS, MAX_TCAPS, NONE};
+use bulkhead_objects::{Hold, ThreadState};
+use bulkhead_sched::tcap::{ALL, Claims, Root};
 use random::Random;
 use rows::{
     BAND, CALL, COMPONENT, EMPTY, END_POINTS, FIRST_INTID, IMMORTAL, INTERRUPT, Instance, RECEIVE, SCHEDULER, SEND,
@@ -63,21 +67,35 @@ struct Search {
 
 impl Search {
     fn new(random: &mut Random) -> Self {
+        Self::with(random, time_room())
+    }
+
+    fn with(random: &mut Random, time_room: TimeRoom<'static>) -> Self {
         let core = FakeCore {
             acknowledging_ticks: random.below(3),
             looking_ticks: random.below(2),
             loading_ticks: random.below(3),
             ..FakeCore::default()
         };
-        Self::on(core, Instance::new(random))
+        Self::on(core, Instance::new(random), time_room)
     }
 
-    fn on(core: FakeCore, instance: Instance) -> Self {
+    fn on(core: FakeCore, instance: Instance, time_room: TimeRoom<'static>) -> Self {
         let tables = instance.tables();
-        let mut kernel = Kernel::new(core, room(), time_room(), &tables, 62_500_000).expect("rows of a host");
+        let mut kernel = Kernel::new(core, room(), time_room, &tables, 62_500_000).expect("rows of a host");
         let Next::Thread(running) = kernel.choose() else { panic!("somebody is never stopped") };
         let (way, exchanges, favours_switches, may_have_come) = (ways::Way::default(), true, false, BTreeMap::new());
-        Self { instance, kernel, running, exchanges, favours_switches, exchanged: 0, handed_over: 0, way, may_have_come }
+        Self {
+            instance,
+            kernel,
+            running,
+            exchanges,
+            favours_switches,
+            exchanged: 0,
+            handed_over: 0,
+            way,
+            may_have_come,
+        }
     }
 
     fn now(&mut self) -> u64 {
@@ -518,72 +536,75 @@ fn no_order_of_events_makes_a_choice_stale() {
     }
 }
 
-/// CH-23, CH-41: what nobody charges at a `switch` is charged by the next entry, to the same threads, claims and servers. Two instances with the same history: in one each `switch`
-/// goes the way of all calls.
-#[test]
-fn a_switch_by_its_short_way_is_a_switch() {
-    let (mut exchanged, mut handed_over) = (0, 0);
-    random::check_some("exchanges", DIVISOR / 2, |random| {
-        let seed = random.next();
-        let pair = [false, true].map(|exchanges| {
-            let mut random = Random(seed);
-            // What an entry itself takes is not compared.
-            let mut search = Search::on(FakeCore::default(), Instance::without_chunks(&mut random));
-            (search.exchanges, search.favours_switches) = (exchanges, true);
-            (search, random)
-        });
-        let [(mut long, mut of_long), (mut short, mut of_short)] = pair;
-        for _ in 0..STEPS {
-            step(&mut long, &mut of_long, &mut Seen::default());
-            step(&mut short, &mut of_short, &mut Seen::default());
-            compare(&mut long, &mut short);
-            // A part of a budget may have come back since the choice by which the timer is set: it rings, and is set again. An entry of both does that here.
-            if long.kernel.machine().timer_ticks != short.kernel.machine().timer_ticks {
-                for search in [&mut long, &mut short] {
-                    let _ = search.call(Call::Version, [0; 8], 0);
-                }
-                assert_eq!(long.kernel.machine().timer_ticks, short.kernel.machine().timer_ticks);
-            }
-        }
-        exchanged += short.exchanged;
-        handed_over += short.handed_over;
-        for search in [&mut long, &mut short] {
-            search.check_time(&mut Seen::default());
-        }
-        compare(&mut long, &mut short);
-        let [long, short] = [&long, &short].map(|search| search.kernel.accounts());
-        assert_eq!(long.servers, short.servers);
-        assert_eq!(long.threads, short.threads);
-    });
-    println!("{exchanged} switches and {handed_over} notifications by the short way");
-    assert!(random::is_short() || exchanged > 1_000 && handed_over > 200, "{exchanged}, {handed_over}");
+/// Claims as another instance may have left them: every number is taken, time is given and reserved, dates are filed, and vectors are of several words.
+fn used(random: &mut Random) -> Claims<MAX_TCAPS, MAX_SERVERS> {
+    let mut claims = Claims::new();
+    for number in 0..MAX_TCAPS as u8 {
+        let (own, permanent) = (random.below(4) as u16, 1 + random.below(6));
+        let server = number / 2 % MAX_SERVERS as u8;
+        let made = if number % 2 == 0 {
+            claims.make_own(number, server, own, permanent)
+        } else {
+            claims.create(number, own, permanent)
+        };
+        made.expect("it is free");
+    }
+    for _ in 0..400 {
+        let [claim, to] = [0; 2].map(|_| random.below(MAX_TCAPS as u64) as u8);
+        let Some(server) = claims.claim(claim).and_then(|one| one.root()) else { continue };
+        let root = Root {
+            server,
+            level: server,
+            capacity_ticks: 500,
+            smallest_ticks: 1,
+            expires_ticks: Some(1 + random.below(2_000)),
+        };
+        let ticks = if random.below(4) == 0 { ALL } else { 1 + random.below(50) };
+        // Refusals change nothing.
+        let _ = match random.below(4) {
+            0 => claims.pass_through(claim, random.below(8) as u16, 1 + random.below(9)),
+            1 => claims.set_number(claim, random.below(8) as u16, 1 + random.below(9)),
+            _ => claims.delegate(to, claim, ticks, random.below(5), &root, 0).map(|_| ()),
+        };
+    }
+    let reserved: u64 = (0..MAX_SERVERS as u8).map(|server| claims.reserved_ticks(server)).sum();
+    assert!(claims.free() == 0 && reserved != 0 && claims.next_expiry_ticks() < 2_001, "they are used");
+    claims
 }
 
-fn compare(long: &mut Search, short: &mut Search) {
-    assert_eq!(long.now(), short.now());
-    assert_eq!(long.running, short.running);
-    let [latest, timer] = [&mut *long, &mut *short].map(|search| search.kernel.machine().timer_ticks);
-    assert!(timer <= latest, "the timer rings at {timer} and not at {latest}");
-    let running = usize::from(long.running);
-    let [long, short] = [&long, &short].map(|search| search.kernel.objects().room());
-    for (number, (long, short)) in long.threads.iter().zip(&*short.threads).enumerate() {
-        // The one that runs was charged up to the last entry, and they are at different instants when a timer rang early.
-        let charged = |one: &Thread| if number == running { None } else { Some((one.used_ticks, one.limit_ticks)) };
-        assert_eq!(charged(long), charged(short), "thread {number}");
-        let uncharged = |one: &Thread| {
-            let mut one = Thread { used_ticks: 0, limit_ticks: 0, ..*one };
-            // The vectors write it.
-            one.registers.x[8] = 0;
-            one
-        };
-        if uncharged(long) == uncharged(short) {
-            continue;
+/// What can be seen of a kernel.
+fn seen_of(search: &mut Search) -> String {
+    let (now, timer_ticks) = (search.now(), search.kernel.machine().timer_ticks);
+    let threads = search.kernel.objects().room().threads.iter().take(THREADS + 1);
+    let threads: Vec<_> = threads.map(|one| (one.state, one.server, one.tcap, one.runs_on, one.registers)).collect();
+    format!("{} runs at {now}, timer {timer_ticks}, {threads:?}", search.running)
+}
+
+/// CH-50, CH-61: the kernel's memory is zeros when it begins (`boot.s`). Where claims are those of another instance nevertheless, none of them is left, with schedulers or without: all that can be seen
+/// is as with fresh ones.
+#[test]
+fn claims_that_another_instance_has_left_are_nobodys() {
+    let (mut seen, mut with_schedulers) = (Seen::default(), 0_u64);
+    let cases = random::check_some("used claims", DIVISOR, |random| {
+        let left = used(random);
+        let mut same = random.clone();
+        let mut fresh = Search::new(&mut same);
+        let room = time_room();
+        *room.shares.claims = left;
+        let mut again = Search::with(random, room);
+        let schedulers = &fresh.kernel.objects().room().schedulers;
+        with_schedulers += u64::from(schedulers.iter().any(|one| one.thread != NONE));
+        for number in 0..STEPS {
+            step(&mut fresh, &mut same, &mut seen);
+            step(&mut again, random, &mut Seen::default());
+            assert_eq!(seen_of(&mut fresh), seen_of(&mut again), "step {number}");
         }
-        let [long, short] = [long, short].map(|one| format!("{:?}", uncharged(one)));
-        let differs = long.split(", ").zip(short.split(", ")).find(|(long, short)| long != short);
-        assert_eq!(differs, None, "thread {number}");
-    }
-    assert!(long.schedulers == short.schedulers);
-    let uncharged = |one: &Position| Position { turn_ticks: 0, ..*one };
-    assert!(long.servers.iter().map(uncharged).eq(short.servers.iter().map(uncharged)));
+        fresh.check_time(&mut seen);
+        again.check_time(&mut Seen::default());
+        let servers = |search: &Search| format!("{:?}", search.kernel.accounts().servers);
+        assert_eq!(servers(&fresh), servers(&again));
+    });
+    println!("{with_schedulers} of {cases} with schedulers, {:?}", seen.done);
+    let gave = seen.done.get(&(Call::Delegate, 0)).copied().unwrap_or(0);
+    assert!(random::is_short() || (1..cases).contains(&with_schedulers) && gave != 0, "{with_schedulers} {gave}");
 }

@@ -1,7 +1,7 @@
 //! A kernel that faults itself leaves an epitaph and asks for a reset: the partition's health policy acts, and nobody else is touched.
 
 use crate::places::{Place, Probes, start};
-use crate::refused::{epitaph, head};
+use crate::refused::{epitaph, head, sign};
 use bulkhead_abi::status::{REASON_REQUESTED, STATE_STOPPED};
 use bulkhead_kernel_abi::image::{Head, KERNEL_HALF, LOAD};
 use bulkhead_run::MachineOptions;
@@ -31,9 +31,7 @@ fn without_consoles() -> Vec<u8> {
         assert_ne!(word(&image, place), 0, "{address:#x} was mapped");
         image[place..place + 8].fill(0);
     }
-    let place = head + offset_of!(Head, checksum);
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&image[..place]), &image[place + 8..]);
-    image[place..place + 8].copy_from_slice(&u64::from(crc).to_le_bytes());
+    sign(&mut image);
     image
 }
 

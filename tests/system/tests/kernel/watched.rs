@@ -45,7 +45,7 @@ fn what_an_instance_used_is_shown() {
 }
 
 /// A component that waits, one that faults, and one with the accounts, on servers in this order: when the last one looks, the others have ended.
-fn accounts(argument: u64) -> Described {
+pub(crate) fn accounts(argument: u64) -> Described {
     let component = |name: &str, server: &str, argument: u64, rest: &str| {
         format!(
             "\n[[component]]\nname = \"{name}\"\nprogram = \"component:{name}.elf\"\n\
