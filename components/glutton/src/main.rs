@@ -78,6 +78,7 @@ fn attack(number: u64, round: u64) {
             for word in 0..16 {
                 let random = mixed(round << 8 | word, number);
                 write(random % (8 << (word % 7)), mixed(random, word) >> (random % 64));
+                others_turn();
             }
         }
     }
