@@ -219,13 +219,13 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
     }
 
     /// Every test on the host compares how each entry ends with a choice that remembers nothing: the same thread, and the timer not later than that one says. It may be
-    /// earlier, as when a part of a budget came back since the choice that it is from. To ask who is dry is work, for which time passes if any did since the choice:
-    /// what comes of that is another one.
+    /// earlier, as when a part of a budget came back since the choice that it is from. To ask who is dry is work, which charges the time since the choice and looks for
+    /// interrupts: what comes of either is another one.
     pub(crate) fn compare_with_choice(&mut self, next: Next) {
         let (unasked, dry) = self.outside.servers.unasked();
-        let is_now = || self.outside.machine.counter_ticks() == self.outside.servers.now_ticks();
-        // Where an interrupt waits nobody runs, and the choice of the comparison would take it.
-        if cfg!(debug_assertions) && (dry == 0 || is_now()) && !self.outside.machine.is_interrupted() {
+        let Outside { machine, servers, .. } = &self.outside;
+        let is_now = || machine.counter_ticks() == servers.now_ticks() && !machine.is_interrupted();
+        if cfg!(debug_assertions) && (dry == 0 || is_now()) {
             let armed_ticks = self.armed_ticks;
             self.outside.servers.forget_choice();
             let chosen = self.choose();
