@@ -202,11 +202,14 @@ impl Instance {
         Self { servers, tcaps, threads, schedulers, end_points, bindings }
     }
 
-    /// The same with schedulers, where it does not matter at which instants a budget is charged: it does to a sporadic one, where less than a chunk may be left, or a part has come back since.
+    /// The same with schedulers, where it does not matter at which instants a budget is charged. Who is of one level runs in the order in which budgets were seen to come back. And it does to a sporadic one, where less than a chunk may be left, or a part has come back since.
     pub(crate) fn without_chunks(random: &mut Random) -> Self {
         let mut this = Self::with_schedulers(1 + random.below(2), random);
         for row in this.servers.iter_mut().filter(|row| row.rule == Rule::Sporadic.number()) {
             row.rule = Rule::Deferrable.number();
+        }
+        for (level, row) in (0..).zip(&mut this.servers).take(SERVERS - 1) {
+            (row.level, row.background) = (level, if row.background == 255 { 255 } else { 64 + level });
         }
         for thread in &mut this.threads {
             thread.started = 1;
