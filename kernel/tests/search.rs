@@ -195,6 +195,9 @@ impl Search {
         // Behind an interrupt a call is made again, which nobody does here.
         let now = self.now();
         self.spin(now);
+        if self.kernel.machine().signalled().is_some() {
+            return;
+        }
         let registers = self.kernel.registers().expect("it runs");
         registers.x[..=18].fill(0);
         registers.x[8] = SEND + u64::from(end_point);
@@ -453,6 +456,10 @@ fn make_call(search: &mut Search, random: &mut Random, seen: &mut Seen) {
         };
     }
     let x8 = if random.below(3) == 0 { one_of(random, CALL, 4) } else { one_of(random, SEND, END_POINTS as u64) };
+    // Whether an interrupt may come says what is left of a budget, of which two come back at each entry: who has fewer entries has fewer.
+    if search.favours_switches && call == Call::Interrupt {
+        call = Call::Version;
+    }
     if search.favours_switches && random.below(4) != 0 {
         let own = search.kernel.objects().room().end_points.iter().position(|one| one.thread == search.running);
         (call, x) = match (random.below(32), own) {

@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back believes taken_all"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token other_server over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back believes taken_all"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -50,7 +50,7 @@ break_place() {
         # A thread whose limit is over gives the core away, and nobody is told.
         over_limit) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/exchange.rs 'caller.own_ticks() > ticks && ' '' ;;
         # A thread of another server takes a place on this one.
-        moved) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/exchange.rs ' || target.server != server' '' ;;
+        other_server) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/exchange.rs ' || target.server != server' '' ;;
         # Who comes is charged for who left.
         uncharged) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/claims/choice.rs '        self.accounts_are_right_until(now);' '' ;;
         # What a time-out of `switch` says is not in the timer.

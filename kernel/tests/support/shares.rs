@@ -157,7 +157,10 @@ impl Test {
 
     /// Everybody spins until then.
     pub(crate) fn spin(&mut self, until: u64) {
+        let mut entries = 0;
         while self.now() < until {
+            entries += 1;
+            assert!(entries < 10_000, "time does not pass");
             let now = self.now();
             let core = self.kernel.machine();
             let next = core.timer_ticks.clamp(now, until);
