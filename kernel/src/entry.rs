@@ -231,6 +231,16 @@ extern "C" fn bulkhead_kernel_signal(capability: u64, word: u64) -> u64 {
     kernel.signal((capability >> 16) as u16, (capability >> 32) as u32, word) as u64
 }
 
+/// The same of a RemoteSend.
+#[unsafe(no_mangle)]
+extern "C" fn bulkhead_kernel_remote_signal(capability: u64, word: u64) -> u64 {
+    // SAFETY: as for `bulkhead_kernel_signal`.
+    let kernel = unsafe { (*cpu::opaque(KERNEL.0.get())).assume_init_mut() };
+    let capability =
+        Capability { object: (capability >> 16) as u16, grant: (capability >> 32) as u32, word, ..Capability::NULL };
+    kernel.remote_signal(&capability) as u64
+}
+
 /// Rust end of the vectors for a `switch`: the registers of the thread that runs next; null, with nothing done, if that is not the usual case.
 #[unsafe(no_mangle)]
 extern "C" fn bulkhead_kernel_exchange() -> *mut Registers {

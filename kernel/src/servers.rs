@@ -1,6 +1,6 @@
 //! Time of an instance: its servers on `core/sched`, the dates of who sleeps, and the accounts of both (`kernel.md` 3, 6 and 10; QV-20 to QV-24, QV-41).
 //!
-//! A row of the boot tables is a server of the same number. Time runs from report to report: each entry of the kernel charges who ran up to
+//! A row of the boot tables is a server of the same number. Time runs from report to report: an entry of the kernel charges who ran up to
 //! the instant of entry, so who is chosen pays for the choice, and who gives the core away pays for loading its successor. A top half is charged to
 //! the server of its binding.
 //!

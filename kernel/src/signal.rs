@@ -3,7 +3,8 @@
 
 use crate::{Kernel, Next};
 use bulkhead_arch::kernel::KernelMachine;
-use bulkhead_objects::Notified;
+use bulkhead_kernel_abi::Capability;
+use bulkhead_objects::{Machine, Notified};
 
 /// What is left to do for a signal; the vectors know the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,20 @@ impl<M: KernelMachine> Kernel<'_, M> {
                 Signal::Nothing
             }
             Notified::First(server) => self.wake(server),
+        }
+    }
+
+    /// The thread that runs sends by a wire, with a RemoteSend that may be used. Nobody here is woken by that, so all but the entry of the ring and the doorbell is left to the next
+    /// entry of the kernel. What a full ring comes to is said by the call.
+    pub fn remote_signal(&mut self, capability: &Capability) -> Signal {
+        let Capability { object: wire, grant, .. } = *capability;
+        let is_valid = self.objects.has_wire(wire, grant);
+        if !is_valid || !self.outside.wires.has_room(&self.outside.machine, wire) {
+            return Signal::All;
+        }
+        match self.outside.remote_send(wire, capability.entry(), capability.token()) {
+            Ok(()) => Signal::Nothing,
+            Err(_) => Signal::All,
         }
     }
 

@@ -160,6 +160,9 @@ impl<'a> Wires<'a> {
 
     /// The wire whose turn it is.
     fn next(&mut self) -> Option<usize> {
+        if self.due == 0 {
+            return None;
+        }
         for _ in 0..MAX_WIRES {
             let wire = self.place;
             self.place = (wire.wrapping_add(1)) % MAX_WIRES;
@@ -186,6 +189,15 @@ impl<'a> Wires<'a> {
         };
         count(accounts, wire, |account| &mut account.received);
         Taken::Signal(export.end_point, entry.bits)
+    }
+
+    /// A wire of this instance has room for an entry.
+    pub(crate) fn has_room<M: KernelMachine>(&mut self, machine: &M, wire: u16) -> bool {
+        let wire = usize::from(wire);
+        let (Some(row), Some(End::Source(sender))) = (self.rows.get(wire), self.ends.get_mut(wire)) else {
+            return false;
+        };
+        sender.unread(&Memory { machine, window: row.window }) < WIRE_ENTRIES
     }
 
     /// Sends by a wire of this instance.

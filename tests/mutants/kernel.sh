@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token other_server over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back believes taken_all"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token other_server over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back believes taken_all room void_wire"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -57,6 +57,10 @@ break_place() {
         due) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/exchange.rs '        self.dates_ticks = self.outside.servers.dates_again(self.dates_ticks);' '' ;;
         # A less important thread takes the core by a notification.
         word) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/claims/choice.rs 'to == from || self.room.shares.claims.agree(to, from)' 'true' ;;
+        # A full ring is busy twice: for the short way of a RemoteSend, and for the call behind it.
+        room) hosts='bulkhead-kernel --test wires' attack='' && change kernel/src/wires.rs 'sender.unread(&Memory { machine, window: row.window }) < WIRE_ENTRIES' 'true' ;;
+        # A capability to a wire that was revoked is used.
+        void_wire) hosts='bulkhead-kernel --test wires' attack='' && change core/objects/src/endpoint.rs '.is_some_and(|one| one.grant == grant) && grant != WORN' '.is_some()' ;;
         # A capability that was revoked is used.
         grant) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'grant == Some(capability.grant) && grant != Some(WORN)' 'grant.is_some()' ;;
         # A thread continues in a component that was ended since.

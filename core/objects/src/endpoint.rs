@@ -104,6 +104,12 @@ impl Objects<'_> {
         self.notify(end_point, bits, root)
     }
 
+    /// A capability of this grant to a wire is not void.
+    #[must_use]
+    pub fn has_wire(&self, wire: u16, grant: u32) -> bool {
+        self.room.wires.get(usize::from(wire)).is_some_and(|one| one.grant == grant) && grant != WORN
+    }
+
     /// Notifies an end point, and wakes the thread that waits for it.
     pub fn send<W: World>(&mut self, world: &mut W, end_point: u16, bits: u64) {
         match self.notify(end_point, bits, |tcap| world.root(tcap)) {

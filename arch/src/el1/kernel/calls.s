@@ -1,4 +1,4 @@
-// The fast path of three calls: a Call by `invoke`, `return` into a component below, and `version`. It does what `core/objects` does (invoke.rs), on the same
+// The fast path of three calls: a Call, a Send and a RemoteSend by `invoke`, `return` into a component below, and `version`. It does what `core/objects` does (invoke.rs), on the same
 // bytes, and goes to the slow path before it has changed anything when a case is another one. SP_EL1 is at the thread; TPIDR_EL1 at the components,
 // with the words of `Fast` in front of them and the capability slots behind them.
 //
@@ -92,12 +92,13 @@ bulkhead_kernel_invoke:
     b.lo    bulkhead_kernel_slow
     b       1b
 
-    // A Send that may be used. Of the thread's registers all that the function may change are stored, so it can go on at once, or take the slow path, or be stored
-    // as a whole.
+    // A Send that may be used, or a RemoteSend. Of the thread's registers all that the function may change are stored, so it can go on at once, or take the slow path, or be
+    // stored as a whole.
 3:  and     w16, w13, #0x1ff
     cmp     w16, #{send}
-    b.ne    bulkhead_kernel_slow
-    stp     x0, x1, [sp]
+    b.ne    7f
+    adr     x16, bulkhead_kernel_signal
+6:  stp     x0, x1, [sp]
     stp     x2, x3, [sp, #16]
     stp     x4, x5, [sp, #32]
     stp     x6, x7, [sp, #48]
@@ -109,7 +110,7 @@ bulkhead_kernel_invoke:
     adrp    x3, __bulkhead_kernel_stack_top
     add     sp, x3, :lo12:__bulkhead_kernel_stack_top
     str     x2, [sp, #-16]!
-    bl      bulkhead_kernel_signal
+    blr     x16
     ldr     x2, [sp]
     mov     sp, x2                                  // the thread again
     ldr     x30, [sp, #240]
@@ -131,6 +132,11 @@ bulkhead_kernel_invoke:
     ldp     x16, x17, [sp, #{nothing}]
     mov     x18, #0
     eret                                            // behind the caller's instruction
+
+7:  cmp     w16, #{remote_send}
+    b.ne    bulkhead_kernel_slow
+    adr     x16, bulkhead_kernel_remote_signal
+    b       6b
 
     // Nothing has changed: as if it had not been looked at.
 4:  ldp     x0, x1, [sp]

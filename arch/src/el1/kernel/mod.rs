@@ -70,6 +70,7 @@ global_asm!(
     gate_mask = const GATE_MASK,
     gate_needs = const GATE_NEEDS,
     send = const Kind::Send as u64 | (right::USE as u64) << 8,
+    remote_send = const Kind::RemoteSend as u64 | (right::USE as u64) << 8,
     stack_pointer = const registers::STACK_POINTER,
     program_counter = const registers::PROGRAM_COUNTER,
     thread_pointer = const registers::THREAD_POINTER,
