@@ -33,11 +33,11 @@ impl<M: KernelMachine> Kernel<'_, M> {
     /// looked at in vain.
     #[inline(always)] // On a way that is counted.
     fn nothing_is_due(&self) -> Option<(u16, u64, u64)> {
-        if !self.outside.servers.is_whole_and_alone() {
-            return None;
-        }
         let leaver = self.objects.running()?;
         let now = self.outside.machine.counter_ticks();
+        if !self.outside.servers.is_whole_and_alone(now) || self.outside.wires.is_due() {
+            return None;
+        }
         let is_due = now >= self.armed_ticks || self.outside.machine.is_interrupted();
         (!is_due).then(|| (leaver, now, now.saturating_sub(self.outside.servers.now_ticks())))
     }

@@ -6,7 +6,7 @@
 //! tasks: its priority and 1, or 0 for one that is made later.
 //!
 //! The instance says in which slots the scheduler is (`scheduler`), the first of the threads (`threads`: the scheduler's own, then those of tasks 0, 1, ...) and the first of the
-//! ways to be notified (`ways`).
+//! ways to be notified (`ways`): signals of end points, or nothing. A function there would find this program's registers, and could change them.
 #![no_std]
 #![no_main]
 
@@ -96,7 +96,7 @@ impl Kernel for Calls {
     }
 
     fn send(&mut self, way: u64) -> Result<(), Code> {
-        // SAFETY: ways are bound to signals of end points, or to nothing (`bind` of the description), and this table is nobody else's.
+        // SAFETY: the author of the description binds ways to signals of end points or to nothing (head of this file), and gives this table to nobody.
         unsafe { interface::signal(slots::ways::slot() + way) }
     }
 

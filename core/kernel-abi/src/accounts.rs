@@ -69,7 +69,7 @@ pub struct Accounts {
     pub reserved: u32,
     /// Ticks in which nothing ran.
     pub idle_ticks: u64,
-    /// Ticks in calls that did not take the fast path, from the kernel's first look at the counter to its last one before another thread or the same one runs.
+    /// Ticks in calls that took neither the fast path nor the short way of a `switch`, from the kernel's first look at the counter to its last one before another thread or the same one runs.
     pub call_ticks: u64,
     /// `print` calls that found no room, and lines of the kernel that found none.
     pub print_busy: u64,

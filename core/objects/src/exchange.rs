@@ -3,7 +3,7 @@
 //! The server runs on, and no date changes but that of the time-out. So nothing is charged and nobody is chosen but by the next entry: who leaves is told here what it
 //! has used, and the rest is for who comes. All is looked at before anything changes; what is not usual is left to the call itself.
 //!
-//! Rejected: to charge the server here as well, as every other entry does. That is two thirds of what they take, and nobody reads it before the next entry.
+//! Rejected: to charge the server here as well, as every other entry does. That is more than half of what they take, and nobody reads it before the next entry.
 
 use crate::position::{Pair, Timeout};
 use crate::thread::event;

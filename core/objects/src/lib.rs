@@ -6,7 +6,7 @@
 //!
 //! - `table`: capabilities. `invoke`: calls by thread migration. `unwind`: faults, ends, resets, aborts.
 //! - `endpoint`: notifications. `dates`: waiting, and who sleeps until when. `binding`: interrupts as end points.
-//! - `position`: what runs on each server, and the rules by which schedulers in user space decide it; `events`: what those are told. `time`: claims on time, and
+//! - `position`: what runs on each server, and the rules by which schedulers in user space decide it; `exchange`: the usual case of that; `events`: what those are told. `time`: claims on time, and
 //!   servers made at run time.
 //! - `quota`: pages of the pool, and who pays. `space`: translation tables. `memory`: regions. `process`: components made at run
 //!   time; `build` and `ends`: their beginning and their end.
@@ -17,7 +17,7 @@
 //! Vectors store the registers of the thread that runs into its [`Thread`]. The glue reports what happened ([`Objects::call`],
 //! [`Objects::fault`], [`Objects::top_half`], [`Objects::used`], [`Objects::pass_date`]), asks `core/sched` which server runs, and asks
 //! [`Objects::choose`] who runs there, until the answer is [`Choice::Run`]. Then it loads that thread and its component. It must ask after
-//! every report: a report may have ended the thread that ran, or a component that it is in.
+//! every report: a report may have ended the thread that ran, or a component that it is in. [`Objects::exchange`] and [`Objects::notify_held`] say themselves who runs.
 //!
 //! ## Layouts
 //!

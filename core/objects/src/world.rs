@@ -51,7 +51,7 @@ pub trait Time {
     /// `Denied` when it has not passed through this scheduler, `BadCapability` when there is none.
     fn set_priority(&mut self, tcap: u16, scheduler: u16, priority: u64) -> Result<(), Code>;
     /// What the server that runs works on becomes the second claim instead of the first, by a `switch` at `now` with this number of the scheduler with this id: if both are on
-    /// everything of that server, as the caller knows of the first one. Otherwise false, and nothing has changed.
+    /// everything of that server, as the kernel knows of the first one before it asks [`crate::Objects::exchange`]. Otherwise false, and nothing has changed.
     fn exchange(&mut self, server: u16, claims: [u16; 2], number: (u16, u64), now: u64) -> bool;
     /// The same by a notification at `now`, if the second one may take the core from the first one (CH-51): whether it may, and `None` where that is not the usual case.
     fn hand_over(&mut self, server: u16, claims: [u16; 2], now: u64) -> Option<bool>;

@@ -74,10 +74,13 @@ impl Servers<'_> {
         state.dry.all() | self.room.core.vetoed() == 0 && state.untold.is_empty()
     }
 
-    /// The server that runs is charged through a claim on everything, which has no end as nothing is reserved of its time; and nobody has a word in which one that is.
+    /// The server that runs is charged through a claim on everything, which has no end as nothing is reserved of its time; nobody has a word in which one that is, and none of any
+    /// server expires before `now`. [`Self::exchange`] and [`Self::hand_over`] are right behind this alone.
     #[inline(always)] // On a way that is counted.
-    pub(crate) fn is_whole_and_alone(&self) -> bool {
-        self.divides && self.room.shares.state.charged_end_ticks == NEVER && self.nobody_has_a_word()
+    pub(crate) fn is_whole_and_alone(&self, now: u64) -> bool {
+        let expires_ticks = self.room.shares.claims.next_expiry_ticks();
+        let is_whole = self.room.shares.state.charged_end_ticks == NEVER;
+        self.divides && is_whole && self.nobody_has_a_word() && now < expires_ticks
     }
 
     /// Another claim may take the place of that one: it is on the same server, and then on everything as well.

@@ -3,7 +3,7 @@
 // with the words of `Fast` in front of them and the capability slots behind them.
 //
 // Of `invoke` and `return` x9 to x18 arrive as zero on either side, and so does the slow path leave them: they are free here. No memory of EL0 is
-// touched, no decision about time is made, and the timer stays as it is.
+// touched. But for a Send no decision about time is made, and the timer stays as it is.
 
 .section .text.kernel_vectors, "ax"
 
