@@ -14,7 +14,7 @@ const KNOWN: [(Way, u64, u64); 17] = [
     (Way::SignalLess, 225, 0),
     (Way::SignalMore, 725, 0),
     (Way::SignalHeld, 785, 0),
-    (Way::Switch, 570, 0),
+    (Way::Switch, 580, 0),
     (Way::SignalDivided, 2_060, 0),
     (Way::SwitchDivided, 1_665, 0),
     (Way::Delegate, 1_350, 0),

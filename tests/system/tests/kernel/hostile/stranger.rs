@@ -43,7 +43,7 @@ fn victim() -> Member {
     let text = format!(
         r#"version = 1
 server = [
-  {{ name = "control", budget = "2 ms", period = "10 ms", on_empty = "stop" }},
+  {{ name = "control", budget = "5 ms", period = "10 ms", on_empty = "stop" }},
   {{ name = "wire", budget = "2 ms", period = "10 ms" }},
   {{ name = "main" }},
 ]
@@ -94,11 +94,11 @@ bind = {{ throw = "wire:back.ball", caught = "receive:main" }}
     Member { name: "friend", text, keys: String::new() }
 }
 
-/// The stranger: a guest, and no instance.
+/// The stranger: a guest, and no instance. Its memory is small: on the emulator the clock is that of all cores, and while the monitor clears it for another life, time passes for the loop's budget.
 fn stranger([first, last]: [u64; 2], lives: u64, rounds: u64) -> String {
     let (again, faults) = (lives - 1, u64::from(lives > 1));
     format!(
-        "[[partition]]\nname = \"stranger\"\ntrust = \"untrusted\"\ncores = [2]\nmemory = \"8 MiB\"\ninterrupts = \"mapped\"\n\
+        "[[partition]]\nname = \"stranger\"\ntrust = \"untrusted\"\ncores = [2]\nmemory = \"2 MiB\"\ninterrupts = \"mapped\"\n\
          image = {{ kind = \"elf\", file = \"guest:stranger.elf\" }}\n\
          arguments = \"first={first} last={last} rounds={rounds} rings={RINGS} faults={faults}\"\n\
          ports = [{{ name = \"up\", direction = \"source\", kind = \"queuing\", message_bytes = 64, depth = 16 }}]\n\
