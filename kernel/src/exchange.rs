@@ -23,7 +23,6 @@ impl<M: KernelMachine> Kernel<'_, M> {
             Some(None) => Signal::Nothing,
             Some(Some((thread, own_ticks))) => {
                 self.take_place(leaver, thread, now, [ticks, own_ticks]);
-                self.is_exchanged = true;
                 Signal::Switch
             }
         }

@@ -108,8 +108,6 @@ pub struct Kernel<'a, M> {
     timed_from_ticks: u64,
     /// Interrupts were taken since something was told of the last claim whose time is over.
     has_looked: bool,
-    /// A notification has put another thread into the place of its sender.
-    is_exchanged: bool,
 }
 
 impl<'a, M: KernelMachine> Kernel<'a, M> {
@@ -122,19 +120,9 @@ impl<'a, M: KernelMachine> Kernel<'a, M> {
         let outside = Outside::new(machine, servers, tables, counter_hz);
         let has_needs = tables.components.iter().any(|row| row.needs_ticks != 0);
         let (thread, armed_ticks, dates_ticks, timed, timed_from_ticks) = (None, NEVER, NEVER, NONE, 0);
-        let (has_looked, is_exchanged) = (false, false);
-        let mut this = Self {
-            objects,
-            outside,
-            has_needs,
-            thread,
-            armed_ticks,
-            dates_ticks,
-            timed,
-            timed_from_ticks,
-            has_looked,
-            is_exchanged,
-        };
+        let has_looked = false;
+        let mut this =
+            Self { objects, outside, has_needs, thread, armed_ticks, dates_ticks, timed, timed_from_ticks, has_looked };
         this.outside.enable(tables);
         this.objects.start_at_boot(&mut this.outside, tables);
         Some(this)

@@ -41,7 +41,7 @@ pub(crate) struct Servers<'a> {
     tcaps: &'a [TcapRow],
     /// Servers that pay for interrupts, a bit each.
     drivers: u64,
-    /// Up to when the accounts are right: the instant of this entry.
+    /// Up to when the accounts of threads and claims are right: the instant of this entry. Those of servers are as far as the core was told.
     now_ticks: u64,
     /// Who gave the core away since the last choice.
     leaver: Stint,

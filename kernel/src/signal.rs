@@ -72,7 +72,8 @@ impl<M: KernelMachine> Kernel<'_, M> {
 
     /// Charges the sender, whose registers are stored, up to the signal, and chooses who runs; or that is known already.
     pub fn switch(&mut self) -> Next {
-        if core::mem::take(&mut self.is_exchanged)
+        // With schedulers nobody is known to wait without them, so what brings here is `signal_held` alone.
+        if self.outside.servers.divides
             && let Some(thread) = self.objects.running()
         {
             return Next::Thread(thread);

@@ -7,6 +7,8 @@
 
 #[path = "search/exchanges.rs"]
 mod exchanges;
+#[path = "search/left.rs"]
+mod left;
 #[path = "../../core/sched/tests/support/random.rs"]
 mod random;
 #[path = "search/rows.rs"]
@@ -21,9 +23,8 @@ use bulkhead_kernel::servers::TimeRoom;
 use bulkhead_kernel::signal::Signal;
 use bulkhead_kernel::{Kernel, Next};
 use bulkhead_kernel_abi::call::Call;
-use bulkhead_kernel_abi::{Code, Kind, MAX_SERVERS, MAX_TCAPS, NONE};
+use bulkhead_kernel_abi::{Code, Kind};
 use bulkhead_objects::{Hold, ThreadState};
-use bulkhead_sched::tcap::{ALL, Claims, Root};
 use random::Random;
 use rows::{
     BAND, CALL, COMPONENT, EMPTY, END_POINTS, FIRST_INTID, IMMORTAL, INTERRUPT, Instance, RECEIVE, SCHEDULER, SEND,
@@ -190,35 +191,6 @@ impl Search {
         done
     }
 
-    /// The same by a capability, or by the way of all calls.
-    fn notify(&mut self, end_point: u16, bits: u64) {
-        // Behind an interrupt a call is made again, which nobody does here.
-        let now = self.now();
-        self.spin(now);
-        if self.kernel.machine().signalled().is_some() {
-            return;
-        }
-        let registers = self.kernel.registers().expect("it runs");
-        registers.x[..=18].fill(0);
-        registers.x[8] = SEND + u64::from(end_point);
-        registers.pc += 4;
-        let grant = self.kernel.objects().room().end_points[usize::from(end_point)].counters.grant;
-        let by_capability = self.kernel.objects().room().slots[registers_slot(end_point)];
-        let is_short = self.exchanges && by_capability.grant == grant && by_capability.word == bits;
-        match if is_short { self.kernel.signal(end_point, grant, bits) } else { Signal::All } {
-            Signal::All => self.enter(Entry::Synchronous { syndrome: 0x15 << 26 | 1 << 25, address: 0 }),
-            Signal::Nothing => {}
-            Signal::Switch => {
-                let next = self.kernel.switch();
-                self.take(next);
-                let room = self.kernel.objects().room();
-                let server = &room.servers[usize::from(room.threads[usize::from(self.running)].server)];
-                self.handed_over += u64::from(server.holder != NONE);
-            }
-        }
-        self.check();
-    }
-
     /// What can be seen from outside.
     fn check(&mut self) {
         let now = self.now();
@@ -274,11 +246,6 @@ impl Search {
         let now = self.now();
         assert!(all <= now, "{all} ticks of {now} were charged");
     }
-}
-
-/// The slot of a send in the table of component 0, of which all others are copies.
-fn registers_slot(end_point: u16) -> usize {
-    SEND as usize + usize::from(end_point)
 }
 
 fn slot(random: &mut Random) -> u64 {
@@ -367,23 +334,6 @@ fn arguments(search: &mut Search, random: &mut Random, call: Call) -> [u64; 8] {
     x
 }
 
-/// A `switch` to somebody of the same server, mostly without anything unusual.
-fn usual_switch(search: &mut Search, random: &mut Random) -> [u64; 8] {
-    let now = search.now();
-    let room = search.kernel.objects().room();
-    let server = room.threads[usize::from(search.running)].server;
-    let holder = room.servers[usize::from(server)].holder;
-    let token = room.schedulers.get(usize::from(holder)).map_or(0, |one| one.token);
-    let is_anywhere = random.below(4) == 0;
-    let is_there = |one: &u64| is_anywhere || room.threads[*one as usize].server == server;
-    let there: Vec<_> = (0..THREADS as u64).filter(is_there).collect();
-    let thread = there.get(random.index(there.len())).copied().unwrap_or(random.below(THREADS as u64));
-    let tcap = if random.below(4) == 0 { one_of(random, TCAP, TCAPS as u64) } else { 0 };
-    let number = [0, 0, 0, 0, 1, 2][random.index(6)];
-    let timeout = if random.below(8) == 0 { now + 1 + random.below(100) } else { 0 };
-    [SCHEDULER + u64::from(holder).min(1), THREAD + thread, tcap, number, timeout, token, 0, 0]
-}
-
 fn thread_arguments(random: &mut Random) -> [u64; 8] {
     let thread = one_of(random, THREAD, THREADS as u64);
     match random.below(14) {
@@ -466,7 +416,7 @@ fn make_call(search: &mut Search, random: &mut Random, seen: &mut Seen) {
             // A part of the time is somebody else's for a while.
             (0, _) => (Call::Delegate, arguments(search, random, Call::Delegate)),
             (1..=9, Some(own)) => (Call::Receive, [RECEIVE + own as u64, 2, 0, 0, 0, 0, 0, 0]),
-            _ => (Call::Switch, usual_switch(search, random)),
+            _ => (Call::Switch, exchanges::usual_switch(search, random)),
         };
     }
     let code = search.call(call, x, x8);
@@ -541,77 +491,4 @@ fn no_order_of_events_makes_a_choice_stale() {
         let seen = [seen.short, seen.exchanges, seen.vetoes, seen.exhaustions, seen.background_ticks, seen.idle_ticks];
         assert!(seen.iter().all(|count| *count != 0), "{seen:?}");
     }
-}
-
-/// Claims as another instance may have left them: every number is taken, time is given and reserved, dates are filed, and vectors are of several words.
-fn used(random: &mut Random) -> Claims<MAX_TCAPS, MAX_SERVERS> {
-    let mut claims = Claims::new();
-    for number in 0..MAX_TCAPS as u8 {
-        let (own, permanent) = (random.below(4) as u16, 1 + random.below(6));
-        let server = number / 2 % MAX_SERVERS as u8;
-        let made = if number % 2 == 0 {
-            claims.make_own(number, server, own, permanent)
-        } else {
-            claims.create(number, own, permanent)
-        };
-        made.expect("it is free");
-    }
-    for _ in 0..400 {
-        let [claim, to] = [0; 2].map(|_| random.below(MAX_TCAPS as u64) as u8);
-        let Some(server) = claims.claim(claim).and_then(|one| one.root()) else { continue };
-        let root = Root {
-            server,
-            level: server,
-            capacity_ticks: 500,
-            smallest_ticks: 1,
-            expires_ticks: Some(1 + random.below(2_000)),
-        };
-        let ticks = if random.below(4) == 0 { ALL } else { 1 + random.below(50) };
-        // Refusals change nothing.
-        let _ = match random.below(4) {
-            0 => claims.pass_through(claim, random.below(8) as u16, 1 + random.below(9)),
-            1 => claims.set_number(claim, random.below(8) as u16, 1 + random.below(9)),
-            _ => claims.delegate(to, claim, ticks, random.below(5), &root, 0).map(|_| ()),
-        };
-    }
-    let reserved: u64 = (0..MAX_SERVERS as u8).map(|server| claims.reserved_ticks(server)).sum();
-    assert!(claims.free() == 0 && reserved != 0 && claims.next_expiry_ticks() < 2_001, "they are used");
-    claims
-}
-
-/// What can be seen of a kernel.
-fn seen_of(search: &mut Search) -> String {
-    let (now, timer_ticks) = (search.now(), search.kernel.machine().timer_ticks);
-    let threads = search.kernel.objects().room().threads.iter().take(THREADS + 1);
-    let threads: Vec<_> = threads.map(|one| (one.state, one.server, one.tcap, one.runs_on, one.registers)).collect();
-    format!("{} runs at {now}, timer {timer_ticks}, {threads:?}", search.running)
-}
-
-/// CH-50, CH-61: the kernel's memory is zeros when it begins (`boot.s`). Where claims are those of another instance nevertheless, none of them is left, with schedulers or without: all that can be seen
-/// is as with fresh ones.
-#[test]
-fn claims_that_another_instance_has_left_are_nobodys() {
-    let (mut seen, mut with_schedulers) = (Seen::default(), 0_u64);
-    let cases = random::check_some("used claims", DIVISOR, |random| {
-        let left = used(random);
-        let mut same = random.clone();
-        let mut fresh = Search::new(&mut same);
-        let room = time_room();
-        *room.shares.claims = left;
-        let mut again = Search::with(random, room);
-        let schedulers = &fresh.kernel.objects().room().schedulers;
-        with_schedulers += u64::from(schedulers.iter().any(|one| one.thread != NONE));
-        for number in 0..STEPS {
-            step(&mut fresh, &mut same, &mut seen);
-            step(&mut again, random, &mut Seen::default());
-            assert_eq!(seen_of(&mut fresh), seen_of(&mut again), "step {number}");
-        }
-        fresh.check_time(&mut seen);
-        again.check_time(&mut Seen::default());
-        let servers = |search: &Search| format!("{:?}", search.kernel.accounts().servers);
-        assert_eq!(servers(&fresh), servers(&again));
-    });
-    println!("{with_schedulers} of {cases} with schedulers, {:?}", seen.done);
-    let gave = seen.done.get(&(Call::Delegate, 0)).copied().unwrap_or(0);
-    assert!(random::is_short() || (1..cases).contains(&with_schedulers) && gave != 0, "{with_schedulers} {gave}");
 }

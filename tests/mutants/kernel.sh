@@ -3,7 +3,7 @@
 #   kernel.sh [PLACE...]      all places, or those that are named; ON=host or ON=qemu looks there alone
 # shellcheck source-path=SCRIPTDIR source=common.sh
 . "$(dirname "$0")/common.sh"
-places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token other_server over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back believes taken_all room void_wire"
+places="grant life again rights scratch thread_word flags physical_counter floating_point cache frame stack entry_write top_half dates idle turn background anchor reserve ring drained index bits incarnation zero forgotten forgotten_all uses region_end copied made_like alone limit_grant programs numbers at_home renewed payer lines judge dry passed_over ends last_slice polls share c1 told_before gives drops tells expires looks above waits asked twice given dries blind entry refault own_again worse_level ends_early registers_clear registers_open registers_stay elsewhere stays delays holds early rebound stale_token other_server over_limit moved uncharged due word unasked held_position taken_apart made_whole given_back believes taken_all room void_wire told_above ended_number whole"
 
 # Sets `hosts`, the package and test program that are run on the host, and `attack`, those on QEMU in which an attack must land; none where one of them has nothing that
 # would notice.
@@ -61,6 +61,12 @@ break_place() {
         room) hosts='bulkhead-kernel --test wires' attack='' && change kernel/src/wires.rs 'sender.unread(&Memory { machine, window: row.window }) < WIRE_ENTRIES' 'true' ;;
         # A capability to a wire that was revoked is used.
         void_wire) hosts='bulkhead-kernel --test wires' attack='' && change core/objects/src/endpoint.rs '.is_some_and(|one| one.grant == grant) && grant != WORN' '.is_some()' ;;
+        # A scheduler that waits below another one has an event, and that one does not hear of it.
+        told_above) hosts='bulkhead-objects --test random' attack='' && change core/objects/src/exchange.rs ' || !self.can_be_told(world, told, server)' '' ;;
+        # A number of `switch` stays when a notification has put another claim into the position.
+        ended_number) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/claims/choice.rs '                self.end_number(slot, to);' '' ;;
+        # The short way is taken where a part of the server's time is for somebody else.
+        whole) hosts='bulkhead-kernel --test search' attack='' && change kernel/src/claims/choice.rs 'self.divides && is_whole && ' 'self.divides && ' ;;
         # A capability that was revoked is used.
         grant) hosts='bulkhead-objects --test calls' && change core/objects/src/table.rs 'grant == Some(capability.grant) && grant != Some(WORN)' 'grant.is_some()' ;;
         # A thread continues in a component that was ended since.

@@ -110,7 +110,7 @@ pub(crate) fn watch(rounds: u64) {
     println!("victim: sum {expected:#x}, wrong {wrong}");
 }
 
-/// Takes what the floods signal until the job is over, and what comes late; or for so many milliseconds.
+/// Takes what the floods signal until the job is over, and what comes late; or for this number of milliseconds.
 pub(crate) fn listen(milliseconds: u64) {
     let end_ticks = counter_ticks() + milliseconds * LATE_TICKS / 2;
     let (mut woken, mut taken, mut until_ticks) = (0_u64, 0_u64, if milliseconds == 0 { 0 } else { end_ticks });

@@ -1,7 +1,61 @@
 //! The short ways of `switch` and of a notification where a scheduler says who runs, on the whole kernel.
 
 use super::*;
+use bulkhead_kernel_abi::NONE;
 use bulkhead_objects::{Position, Thread};
+
+impl Search {
+    /// The same by a capability, or by the way of all calls.
+    pub(crate) fn notify(&mut self, end_point: u16, bits: u64) {
+        // Behind an interrupt a call is made again, which nobody does here.
+        let now = self.now();
+        self.spin(now);
+        if self.kernel.machine().signalled().is_some() {
+            return;
+        }
+        let registers = self.kernel.registers().expect("it runs");
+        registers.x[..=18].fill(0);
+        registers.x[8] = SEND + u64::from(end_point);
+        registers.pc += 4;
+        let grant = self.kernel.objects().room().end_points[usize::from(end_point)].counters.grant;
+        let by_capability = self.kernel.objects().room().slots[registers_slot(end_point)];
+        let is_short = self.exchanges && by_capability.grant == grant && by_capability.word == bits;
+        match if is_short { self.kernel.signal(end_point, grant, bits) } else { Signal::All } {
+            Signal::All => self.enter(Entry::Synchronous { syndrome: 0x15 << 26 | 1 << 25, address: 0 }),
+            Signal::Nothing => {}
+            Signal::Switch => {
+                let next = self.kernel.switch();
+                self.take(next);
+                let room = self.kernel.objects().room();
+                let server = &room.servers[usize::from(room.threads[usize::from(self.running)].server)];
+                self.handed_over += u64::from(server.holder != NONE);
+            }
+        }
+        self.check();
+    }
+}
+
+/// The slot of a send in the table of component 0, of which all others are copies.
+fn registers_slot(end_point: u16) -> usize {
+    SEND as usize + usize::from(end_point)
+}
+
+/// A `switch` to somebody of the same server, mostly without anything unusual.
+pub(crate) fn usual_switch(search: &mut Search, random: &mut Random) -> [u64; 8] {
+    let now = search.now();
+    let room = search.kernel.objects().room();
+    let server = room.threads[usize::from(search.running)].server;
+    let holder = room.servers[usize::from(server)].holder;
+    let token = room.schedulers.get(usize::from(holder)).map_or(0, |one| one.token);
+    let is_anywhere = random.below(4) == 0;
+    let is_there = |one: &u64| is_anywhere || room.threads[*one as usize].server == server;
+    let there: Vec<_> = (0..THREADS as u64).filter(is_there).collect();
+    let thread = there.get(random.index(there.len())).copied().unwrap_or(random.below(THREADS as u64));
+    let tcap = if random.below(4) == 0 { one_of(random, TCAP, TCAPS as u64) } else { 0 };
+    let number = [0, 0, 0, 0, 1, 2][random.index(6)];
+    let timeout = if random.below(8) == 0 { now + 1 + random.below(100) } else { 0 };
+    [SCHEDULER + u64::from(holder).min(1), THREAD + thread, tcap, number, timeout, token, 0, 0]
+}
 
 /// CH-23, CH-41: what nobody charges at a `switch` is charged by the next entry, to the same threads, claims and servers. Two instances with the same history: in one each `switch`
 /// goes the way of all calls.

@@ -107,10 +107,13 @@ static inline uint64_t bulkhead_component_fault(uint64_t slot, struct bulkhead_f
     return words[0];
 }
 
-/* Reads what the server of a slot has used, up to this call. BULKHEAD_DENIED without a right to read. */
+/* Reads what the server of a slot has used, up to this call; zeros with a code. BULKHEAD_DENIED without a right to read. */
 static inline uint64_t bulkhead_server_read(uint64_t slot, struct bulkhead_server *server) {
     uint64_t words[8] = {BULKHEAD_SERVER_READ, slot};
     bulkhead_call(BULKHEAD_CALL_SERVER, words);
+    if (words[0] != BULKHEAD_OK) {
+        words[1] = words[2] = words[3] = 0;
+    }
     *server = (struct bulkhead_server){words[1], words[2], words[3]};
     return words[0];
 }
