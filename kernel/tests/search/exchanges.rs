@@ -52,7 +52,7 @@ pub(crate) fn usual_switch(search: &mut Search, random: &mut Random) -> [u64; 8]
     let there: Vec<_> = (0..THREADS as u64).filter(is_there).collect();
     let thread = there.get(random.index(there.len())).copied().unwrap_or(random.below(THREADS as u64));
     let tcap = if random.below(4) == 0 { one_of(random, TCAP, TCAPS as u64) } else { 0 };
-    let number = [0, 0, 0, 0, 1, 2][random.index(6)];
+    let number = [0, 0, 1, 2, 3, 5][random.index(6)];
     let timeout = if random.below(8) == 0 { now + 1 + random.below(100) } else { 0 };
     [SCHEDULER + u64::from(holder).min(1), THREAD + thread, tcap, number, timeout, token, 0, 0]
 }
